@@ -1,0 +1,74 @@
+"""Federated learning on non-IID data: which method needs the fewest rounds, bytes and FLOPs on yours.
+
+    import fedtrip
+    result = fedtrip.run(fedtrip.Experiment(method="fedtrip", rounds=20))
+    result.rounds_to(0.9)
+
+The names are imported when first used, because most of them bring PyTorch along.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from fedtrip._version import __version__
+
+if TYPE_CHECKING:
+    from fedtrip.api import evaluate, load, load_result, run
+    from fedtrip.comparison import Comparison, compare
+    from fedtrip.data import DataSet, from_arrays, from_clients, load_dataset
+    from fedtrip.errors import UserError
+    from fedtrip.experiment import Experiment
+    from fedtrip.methods import Affine, Batch, CostSymbols, Local, Memory, Method, Reply, Server, Upload, Vectors, mean
+    from fedtrip.result import Result
+    from fedtrip.rounds import RoundRecord
+
+_PLACES = {
+    "fedtrip.api": ("evaluate", "load", "load_result", "run"),
+    "fedtrip.comparison": ("Comparison", "compare"),
+    "fedtrip.data": ("DataSet", "from_arrays", "from_clients", "load_dataset"),
+    "fedtrip.errors": ("UserError",),
+    "fedtrip.experiment": ("Experiment",),
+    "fedtrip.methods": (
+        "Affine", "Batch", "CostSymbols", "Local", "Memory", "Method", "Reply", "Server", "Upload", "Vectors", "mean"
+    ),
+    "fedtrip.result": ("Result",),
+    "fedtrip.rounds": ("RoundRecord",),
+}  # fmt: skip
+_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
+
+__all__ = [
+    "Affine",
+    "Batch",
+    "Comparison",
+    "CostSymbols",
+    "DataSet",
+    "Experiment",
+    "Local",
+    "Memory",
+    "Method",
+    "Reply",
+    "Result",
+    "RoundRecord",
+    "Server",
+    "Upload",
+    "UserError",
+    "Vectors",
+    "__version__",
+    "compare",
+    "evaluate",
+    "from_arrays",
+    "from_clients",
+    "load",
+    "load_dataset",
+    "load_result",
+    "mean",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACE_OF:
+        raise AttributeError(f"module 'fedtrip' has no attribute {name!r}")
+    return getattr(importlib.import_module(_PLACE_OF[name]), name)

@@ -1,0 +1,193 @@
+"""The public functions: run an experiment, load what a run left behind, evaluate it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from fedtrip.costs import paper_gflops_per_round, pass_cost
+from fedtrip.data import from_arrays
+from fedtrip.data.dataset import DataSet
+from fedtrip.engines import make_engine
+from fedtrip.errors import UserError
+from fedtrip.experiment import Experiment
+from fedtrip.federation import Federation, ModelSource, prepare
+from fedtrip.flat import FlatModel
+from fedtrip.result import Result, first_round_reaching
+from fedtrip.rounds import FederationState, NoUsableUpload, RoundDetails, RoundRecord, initial_state, rounds
+from fedtrip.runs import MODEL, RunWriter, check_out, read_experiment, read_model, read_records, read_summary
+from fedtrip.store import ClientStore
+
+Data = DataSet | Mapping[str, Any] | Sequence[Any]
+OnRound = Callable[[RoundRecord], None]
+
+
+def run(
+    experiment: Experiment | None = None,
+    *,
+    model: ModelSource | None = None,
+    data: Data | None = None,
+    data_dir: Path | str | None = None,
+    out: Path | str | None = None,
+    overwrite: bool = False,
+    workers: int | None = None,
+    on_round: OnRound | None = None,
+    progress: bool = False,
+) -> Result:
+    """Run one experiment and return its result.
+
+    `model` is your own module, or a function that makes it (then its initial weights depend on the seed); `data` is
+    a `DataSet` (see `from_arrays`, `from_clients`), the four arrays (x_train, y_train, x_test, y_test), or a dict of
+    them. `out` writes a run folder. `workers` is the number of processes (default: the cores); it does not change the
+    result. `on_round` is called with each round's record.
+    """
+    where = Path(out) if out is not None else None
+    if where is not None:
+        check_out(where, overwrite)
+    federation = prepare(
+        experiment or Experiment(),
+        model=model,
+        data=None if data is None else as_dataset(data),
+        data_dir=Path(data_dir) if data_dir is not None else None,
+        progress=progress,
+    )
+    return run_federation(federation, out=where, overwrite=overwrite, workers=workers, on_round=on_round)
+
+
+def run_federation(
+    federation: Federation,
+    *,
+    out: Path | None = None,
+    overwrite: bool = False,
+    workers: int | None = None,
+    on_round: OnRound | None = None,
+) -> Result:
+    """Run a prepared federation."""
+    experiment = federation.experiment
+    with one_thread(), make_engine(federation, workers) as engine:
+        writer = RunWriter(out, experiment, overwrite=overwrite) if out is not None else None
+        state = initial_state(federation, ClientStore())
+        flat = FlatModel(federation.module)
+        records: list[RoundRecord] = []
+        ended = None
+        try:
+            for record, details in rounds(federation, engine, state):
+                records.append(record)
+                if writer is not None:
+                    writer.record(record)
+                    if record.round in experiment.snapshot:
+                        _keep_snapshot(writer, flat, state, details)
+                if on_round is not None:
+                    on_round(record)
+                if experiment.stop_at_target and first_round_reaching([record], experiment.target or 1.0):
+                    break
+        except NoUsableUpload as problem:
+            ended = str(problem)
+        except BaseException:
+            if writer is not None:
+                writer.close()
+            raise
+        result = Result(
+            experiment=experiment,
+            records=tuple(records),
+            state=flat.state_dict(state.server.model),
+            ended=ended,
+            gflops_per_round=_gflops_per_round(federation),
+            build=partial(copy.deepcopy, federation.module),
+        )
+        if writer is not None:
+            writer.finish(result.state, result.summary())
+    return result
+
+
+def load_result(
+    run_folder: Path | str, *, model: ModelSource | None = None, data: Data | None = None, data_dir: Path | None = None
+) -> Result:
+    """A stored run as a `Result`; its trained module is built when it is asked for."""
+    folder = Path(run_folder)
+    experiment, summary = read_experiment(folder), read_summary(folder)
+
+    def build() -> nn.Module:
+        dataset = None if data is None else as_dataset(data)
+        return prepare(experiment, model=model, data=dataset, data_dir=data_dir).module
+
+    return Result(
+        experiment=experiment,
+        records=read_records(folder),
+        state=read_model(folder / MODEL),
+        ended=summary.get("ended"),
+        gflops_per_round=summary.get("gflops_per_round"),
+        build=build,
+    )
+
+
+def load(
+    run_folder: Path | str, *, model: ModelSource | None = None, data: Data | None = None, data_dir: Path | None = None
+) -> nn.Module:
+    """The trained module of a stored run, in evaluation mode. A model or data given from Python are given again."""
+    return load_result(run_folder, model=model, data=data, data_dir=data_dir).module
+
+
+def evaluate(
+    run_folder: Path | str, *, model: ModelSource | None = None, data: Data | None = None, data_dir: Path | None = None
+) -> tuple[float, float]:
+    """Test accuracy and mean loss of a stored run's model on its experiment's test set."""
+    folder = Path(run_folder)
+    dataset = None if data is None else as_dataset(data)
+    federation = prepare(read_experiment(folder), model=model, data=dataset, data_dir=data_dir)
+    module = copy.deepcopy(federation.module)
+    try:
+        module.load_state_dict(read_model(folder / MODEL))
+    except RuntimeError as problem:
+        raise UserError(f"model '{folder / MODEL}' does not fit the experiment: {problem}") from None
+    with one_thread(), make_engine(federation, 1) as engine:
+        return engine.evaluate(FlatModel(module).model())
+
+
+def as_dataset(data: Data) -> DataSet:
+    """A `DataSet` from what a user gives."""
+    if isinstance(data, DataSet):
+        return data
+    if isinstance(data, Mapping):
+        return from_arrays(**data)
+    if len(data) != 4:
+        raise UserError(f"data has {len(data)} parts; accepted: a DataSet, or x_train, y_train, x_test, y_test")
+    return from_arrays(*data)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One torch thread (two do not give the same bits), and the caller's random generator left as it was."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _keep_snapshot(writer: RunWriter, flat: FlatModel, state: FederationState, details: RoundDetails) -> None:
+    writer.snapshot(state.round, "global", flat.state_dict(state.server.model))
+    for upload in details.uploads:
+        writer.snapshot(state.round, f"client-{upload.client}", flat.state_dict(upload.vectors))
+
+
+def _gflops_per_round(federation: Federation) -> float | None:
+    experiment, dataset = federation.experiment, federation.dataset
+    assert experiment.clients is not None
+    return paper_gflops_per_round(
+        federation.method,
+        samples=experiment.samples_per_client or round(len(dataset.y_train) / experiment.clients),
+        epochs=experiment.local_epochs,
+        batch_size=experiment.batch_size,
+        parameters=sum(p.numel() for p in federation.module.parameters()),
+        forward=pass_cost(federation.module, dataset.sample_shape).forward,
+    )

@@ -1,0 +1,147 @@
+"""`fedtrip methods`, `datasets`, `models`: what there is, with defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import itertools
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import typer
+from rich.table import Table
+
+from fedtrip.cli.console import out, print_json
+
+Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
+
+
+def methods(as_json: Json = False) -> None:
+    """Explain the methods: what each does, its formula, its options and their defaults."""
+    from fedtrip.methods import METHODS
+
+    listing: dict[str, dict[str, Any]] = {
+        name: {
+            "title": cls.title,
+            "formula": (inspect.getdoc(cls) or "").splitlines()[0],
+            "momentum": cls.momentum,
+            "options": _options(cls),
+        }
+        for name, cls in METHODS.items()
+    }
+    if as_json:
+        print_json(listing)
+        return
+    for name, entry in listing.items():
+        out.print(f"[bold]{name}[/]  {entry['title']}")
+        out.print(f"  {entry['formula']}", markup=False)
+        out.print(f"  local momentum: {entry['momentum']}", style="dim")
+        for option in entry["options"]:
+            out.print(f"  --set {name}.{option['name']}={option['default']}  [dim]{option['help']}[/]")
+        out.print()
+    out.print("Your own: --method package.module:Class, a subclass of fedtrip.Method.")
+
+
+def datasets(as_json: Json = False) -> None:
+    """List the data sets: samples, classes, samples a client, default target."""
+    from fedtrip.data.catalog import KNOWN_SETS
+    from fedtrip.defaults import default_target
+
+    listing = [
+        {
+            "name": known.name,
+            "title": known.title,
+            "train": known.train,
+            "test": known.test,
+            "classes": known.classes,
+            "shape": list(known.shape),
+            "samples_per_client": known.samples_per_client,
+            "target": default_target(known.name, "cnn"),
+        }
+        for known in KNOWN_SETS.values()
+    ]
+    if as_json:
+        print_json(listing)
+        return
+    table = Table(
+        "name", "what", "train", "test", "classes", "shape", "samples a client", "target", title_justify="left"
+    )
+    for entry in listing:
+        table.add_row(*(_text(value) for value in entry.values()))
+    out.print(table)
+    out.print(
+        "Your own files: idx:FOLDER (four idx files) or npz:FILE (x_train, y_train, x_test, y_test[, client_train])."
+    )
+    out.print("Where the files are and how to get them: fedtrip data list.")
+
+
+def models(as_json: Json = False) -> None:
+    """List the models: parameters and multiply-adds of a forward pass."""
+    from fedtrip.costs import pass_cost
+    from fedtrip.models import MODELS, build_model
+
+    listing = []
+    for name, known in MODELS.items():
+        shape = (3, 32, 32) if name == "alexnet" else (1, 28, 28)
+        module = build_model(name, shape, 10, 0)
+        cost = pass_cost(module, shape)
+        parameters = sum(p.numel() for p in module.parameters())
+        listing.append(
+            {
+                "name": name,
+                "description": known.description,
+                "input": list(shape),
+                "parameters": parameters,
+                "megabytes": parameters * 4 / 1e6,
+                "forward_macs": cost.forward,
+                "training_macs": cost.training,
+            }
+        )
+    if as_json:
+        print_json(listing)
+        return
+    table = Table(
+        "name", "what", "for input", "parameters", "MB", "forward MACs", "training MACs", title_justify="left"
+    )
+    for entry in listing:
+        table.add_row(*(_text(value) for value in entry.values()))
+    out.print(table)
+    out.print("Your own: --model package.module:factory, a function that returns a torch.nn.Module.")
+
+
+def _options(cls: type[Any]) -> list[dict[str, Any]]:
+    """Name, default, accepted type and help (the docstring below the field) of a method's options."""
+    hints, texts = get_type_hints(cls, include_extras=False), _attribute_docstrings(cls)
+    options = []
+    for field in dataclasses.fields(cls):
+        kind = hints[field.name]
+        accepted = " | ".join(map(str, get_args(kind))) if get_origin(kind) is not None else kind.__name__
+        options.append(
+            {"name": field.name, "default": field.default, "accepted": accepted, "help": texts.get(field.name, "")}
+        )
+    return options
+
+
+def _attribute_docstrings(cls: type[Any]) -> dict[str, str]:
+    """The string that follows each annotated attribute in the class' source."""
+    import ast
+    import textwrap
+
+    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body  # type: ignore[attr-defined]
+    found = {}
+    for field, text in itertools.pairwise(body):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(text, ast.Expr)
+            and isinstance(text.value, ast.Constant)
+        ):
+            found[field.target.id] = " ".join(str(text.value.value).split())
+    return found
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return "×".join(map(str, value))
+    if isinstance(value, int):
+        return f"{value:,}"
+    return "–" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,127 @@
+"""The options of `run` and `compare`, made from the experiment's own fields: one name everywhere, one place."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import typer
+
+from fedtrip.errors import UserError
+from fedtrip.experiment import Experiment
+
+PANELS: dict[str, tuple[str, ...]] = {
+    "Data": ("dataset", "mean", "std", "partition", "draw", "samples_per_client"),
+    "Federation": ("clients", "per_round", "rounds"),
+    "Local training": (
+        "model", "representation", "local_epochs", "batch_size", "lr", "momentum", "weight_decay",
+        "keep_optimizer_state",
+    ),
+    "Measuring": ("target", "stop_at_target", "eval_every", "snapshot", "seed"),
+}  # fmt: skip
+"""The experiment's fields that are options, in the order of the help; the method has options of its own."""
+FIELDS = {name: panel for panel, names in PANELS.items() for name in names}
+
+
+def with_experiment_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add an option for each experiment field; the command gets those that were given as its argument `fields`."""
+    signature = inspect.signature(command, eval_str=True)
+
+    @functools.wraps(command)
+    def wrapper(**arguments: Any) -> None:
+        given = {name: arguments.pop(name) for name in FIELDS}
+        fields = {name: value for name, value in given.items() if value is not None}
+        for name in ("mean", "std"):
+            if name in fields:
+                fields[name] = _numbers(name, fields[name])
+        command(fields=fields, **arguments)
+
+    options = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                _plain_type(name) | None,
+                typer.Option(_spelling(name), help=_help(name), rich_help_panel=panel, show_default=False),
+            ],
+        )
+        for name, panel in FIELDS.items()
+    ]
+    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in signature.parameters.values() if p.name != "fields"]
+    wrapper.__signature__ = signature.replace(parameters=own[:1] + options + own[1:])  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in (*own, *options)}
+    return wrapper
+
+
+def read_settings(settings: list[str]) -> dict[str, list[Any]]:
+    """`--set key=v1,v2` as {key: [v1, v2]}; a value is read as TOML would, otherwise as text."""
+    result: dict[str, list[Any]] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not (key and equals and text):
+            raise UserError(f"--set '{setting}' cannot be read; accepted: NAME=VALUE, e.g. method.mu=0.4")
+        result[key.strip()] = [_value(part) for part in text.split(",")]
+    return result
+
+
+def _device_is_cpu(device: str) -> str:
+    if device != "cpu":
+        raise UserError(f"--device '{device}' is not supported yet: fedtrip runs on the CPU; accepted: cpu")
+    return device
+
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="Folder with the data sets; replaces all other places.", rich_help_panel="Data"),
+]
+ExperimentFile = Annotated[
+    Path | None,
+    typer.Argument(metavar="[EXPERIMENT.toml]", help="An experiment file; the options below change single fields."),
+]
+Device = Annotated[
+    str, typer.Option(help="Only cpu for now.", rich_help_panel="Local training", callback=_device_is_cpu)
+]
+
+
+def absolute(path: Path | None) -> Path | None:
+    """A folder that the user named, independent of later changes of the working folder."""
+    return None if path is None else path.expanduser().absolute()
+
+
+def _plain_type(name: str) -> Any:
+    """int, float or bool for a field that is one (or may be left out); text for everything else."""
+    annotation = Experiment.model_fields[name].annotation
+    while get_args(annotation) and get_origin(annotation) not in (tuple, Literal):
+        annotation = get_args(annotation)[0]  # of `Annotated[int, …]` and `… | None` the first is what counts
+    return next((kind for kind in (int, float, bool) if annotation is kind), str)
+
+
+def _help(name: str) -> str:
+    field = Experiment.model_fields[name]
+    text = field.description or ""
+    plain = field.default not in (None, (), False)
+    return f"{text[0].upper()}{text[1:]}." + (f" [default: {field.default}]" if plain else "")
+
+
+def _spelling(name: str) -> str:
+    dashed = name.replace("_", "-")
+    return f"--{dashed}/--no-{dashed}" if _plain_type(name) is bool else f"--{dashed}"
+
+
+def _numbers(name: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise UserError(f"{name} is '{text}'; accepted: one number, or one a channel, comma-separated") from None
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text.strip()

@@ -1,0 +1,76 @@
+"""The live view of a run: a progress bar on a terminal, plain lines elsewhere; always on stderr."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from fedtrip.cli.console import err
+
+if TYPE_CHECKING:
+    from fedtrip.rounds import RoundRecord
+
+SECONDS_BETWEEN_LINES = 5.0
+
+
+class Live:
+    """Shows how far some work is. `advance` moves it one step with a short note."""
+
+    def __init__(self, title: str, total: int, *, quiet: bool = False) -> None:
+        self._title, self._total, self._done, self._last_line = title, total, 0, 0.0
+        self._quiet = quiet
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=err,
+            disable=quiet or not err.is_terminal,
+            transient=True,
+        )
+        self._task = self._bar.add_task(title, total=total, note="")
+
+    def advance(self, note: str, steps: int = 1) -> None:
+        """So many steps more are done."""
+        self._done += steps
+        self._bar.update(self._task, advance=steps, note=note)
+        now = time.monotonic()
+        due = self._done >= self._total or now - self._last_line > SECONDS_BETWEEN_LINES
+        if due and not self._quiet and not err.is_terminal:
+            self._last_line = now
+            err.print(f"{self._title}: {self._done}/{self._total}  {note}", soft_wrap=True)
+
+    def warn(self, message: str) -> None:
+        """A line that stays."""
+        err.print(f"[yellow]warning:[/] {message}", soft_wrap=True)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+
+def note_of(record: RoundRecord, target: float | None) -> str:
+    """Accuracy and loss of a round in a few characters."""
+    if record.accuracy is None:
+        return "not evaluated"
+    reached = " ✓ target" if target is not None and record.accuracy >= target else ""
+    return f"accuracy {record.accuracy:.4f}  loss {record.loss:.3f}{reached}"
+
+
+def refusals(record: RoundRecord) -> str | None:
+    """A line about the uploads that were left out of a round, if any."""
+    if not record.refused:
+        return None
+    parts = ", ".join(f"client {client}: {reason}" for client, reason in record.refused.items())
+    return f"round {record.round}: left out of the average: {parts}"

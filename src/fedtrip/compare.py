@@ -1,0 +1,145 @@
+"""A comparison: variants of one experiment on the same seeds, and the table one reads off it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedtrip.api import load_result
+from fedtrip.errors import UserError
+from fedtrip.experiment import Experiment
+from fedtrip.methods import METHODS
+from fedtrip.result import Result
+from fedtrip.statistics import Estimate, Ratio, estimate, paired_ratio
+
+BASELINE = "fedavg"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One line of the comparison."""
+
+    label: str
+    experiment: Experiment
+    setting: tuple[tuple[str, Any], ...]
+    """swept fields that are not the method's own: a variant is compared with FedAvg under the same ones"""
+
+    @property
+    def folder(self) -> str:
+        """A name for its runs."""
+        return "".join(c if c.isalnum() or c in "-_.=" else "_" for c in self.label)
+
+
+def make_variants(base: Experiment, methods: Sequence[str], sweeps: Mapping[str, Sequence[Any]]) -> list[Variant]:
+    """Every method with every combination of the swept values that concern it.
+
+    A sweep's name is `METHOD.option`, `method.option` (for every method in the comparison) or a field of the
+    experiment.
+    """
+    repeated = {method for method in methods if methods.count(method) > 1}
+    if repeated:
+        raise UserError(f"methods names '{sorted(repeated)[0]}' more than once; accepted: each method once")
+    for key in sweeps:
+        owner, dot, _ = key.rpartition(".")
+        if dot and owner != "method" and owner not in methods:
+            raise UserError(f"--set {key}: method '{owner}' is not compared; accepted: {', '.join(methods)}, or method")
+        if not dot and key not in Experiment.model_fields:
+            raise UserError(f"--set {key} is unknown; accepted: METHOD.OPTION or a field of the experiment")
+    variants = []
+    for method in methods:
+        own = {
+            key: values
+            for key, values in sweeps.items()
+            if "." not in key or key.rpartition(".")[0] in ("method", method)
+        }
+        for combination in itertools.product(*own.values()):
+            chosen = dict(zip(own, combination, strict=True))
+            options = {key.rpartition(".")[2]: value for key, value in chosen.items() if "." in key}
+            fields = {key: value for key, value in chosen.items() if "." not in key}
+            kept = base.method.options if method == base.method.name else {}
+            swept = [f"{key.rpartition('.')[2]}={value}" for key, value in chosen.items() if len(own[key]) > 1]
+            variants.append(
+                Variant(
+                    label=" ".join([method, *swept]),
+                    experiment=base.but(**fields, method={"name": method, "options": {**kept, **options}}),
+                    setting=tuple(sorted(fields.items())),
+                )
+            )
+    return variants
+
+
+def default_methods() -> list[str]:
+    """The methods of the paper's tables."""
+    return list(METHODS)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the trials of one variant say."""
+
+    variant: str
+    method: str
+    trials: int
+    target: float | None
+    rounds: Estimate
+    """rounds to target; a run that never got there counts as its last planned round, and the mean is a lower bound"""
+    censored: int
+    """trials that never reached the target"""
+    speedup: Ratio | None
+    """over FedAvg with the same settings, paired by seed; None without FedAvg or for FedAvg itself"""
+    final_accuracy: Estimate
+    gflops: Estimate | None
+    megabytes: Estimate
+    gmacs: Estimate
+
+
+def summarise(variants: Sequence[Variant], results: Mapping[str, Sequence[Result]]) -> list[Row]:
+    """One row a variant; `results` holds each variant's runs in the order of the seeds."""
+    rows = []
+    for variant in variants:
+        runs = results[variant.label]
+        rounds, censored = _rounds_to_target(runs)
+        baseline = next(
+            (v for v in variants if v.experiment.method.name == BASELINE and v.setting == variant.setting), None
+        )
+        speedup = None
+        if baseline is not None and baseline is not variant:
+            base_rounds, base_censored = _rounds_to_target(results[baseline.label])
+            speedup = paired_ratio(base_rounds, rounds, base_censored, censored)
+        spent = [run.costs(run.rounds_to(run.experiment.target or 2.0) or len(run.records)) for run in runs]
+        gflops = [cost["gflops"] for cost in spent if cost["gflops"] is not None]
+        rows.append(
+            Row(
+                variant=variant.label,
+                method=variant.experiment.method.name,
+                trials=len(runs),
+                target=runs[0].experiment.target,
+                rounds=estimate(rounds),
+                censored=sum(censored),
+                speedup=speedup,
+                final_accuracy=estimate([run.final_accuracy or 0.0 for run in runs]),
+                gflops=estimate(gflops) if len(gflops) == len(runs) else None,
+                megabytes=estimate([cost["megabytes"] or 0.0 for cost in spent]),
+                gmacs=estimate([cost["gmacs"] or 0.0 for cost in spent]),
+            )
+        )
+    return rows
+
+
+def _rounds_to_target(runs: Sequence[Result]) -> tuple[list[float], list[bool]]:
+    reached = [run.rounds_to(run.experiment.target) if run.experiment.target is not None else None for run in runs]
+    rounds = [float(r if r is not None else run.experiment.rounds) for r, run in zip(reached, runs, strict=True)]
+    return rounds, [r is None for r in reached]
+
+
+def run_folder(out: Path, variant: Variant, seed: int) -> Path:
+    """Where a trial's run lies."""
+    return out / "runs" / variant.folder / str(seed)
+
+
+def read_results(out: Path, variants: Sequence[Variant], seeds: Sequence[int]) -> dict[str, list[Result]]:
+    """All finished runs of a comparison."""
+    return {v.label: [load_result(run_folder(out, v, seed)) for seed in seeds] for v in variants}

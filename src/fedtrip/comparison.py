@@ -1,0 +1,129 @@
+"""Run a comparison and write its folder: runs/VARIANT/SEED/, table.md, table.csv, table.json, convergence.png."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from fedtrip.api import Data, as_dataset
+from fedtrip.compare import Row, Variant, default_methods, make_variants, read_results, run_folder, summarise
+from fedtrip.convergence_plot import draw_convergence
+from fedtrip.data.dataset import DataSet
+from fedtrip.experiment import Experiment
+from fedtrip.federation import Federation, ModelSource, prepare
+from fedtrip.files import write_json, write_text
+from fedtrip.result import Result
+from fedtrip.rounds import RoundRecord
+from fedtrip.runs import check_folder
+from fedtrip.tables import as_csv, as_markdown, as_records
+from fedtrip.trials import Trial, run_trials
+
+MANIFEST = "comparison.json"
+TABLE, PLOT = "table.md", "convergence.png"
+
+
+class Watcher(Protocol):
+    """Who wants to see how far a comparison is."""
+
+    def begin(self, variants: Sequence[Variant], trials: int) -> None:
+        """Everything is checked; this will be run."""
+
+    def round(self, trial: Trial, record: RoundRecord) -> None:
+        """A trial has done a round."""
+
+    def finished(self, trial: Trial) -> None:
+        """A trial is done."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A finished comparison."""
+
+    title: str
+    rows: list[Row]
+    results: dict[str, list[Result]]
+    """the runs of each variant, in the order of the seeds"""
+    out: Path
+
+
+def compare(
+    experiment: Experiment | None = None,
+    *,
+    out: Path | str,
+    methods: Sequence[str] | None = None,
+    sweeps: Mapping[str, Sequence[Any]] | None = None,
+    trials: int = 3,
+    model: ModelSource | None = None,
+    data: Data | None = None,
+    data_dir: Path | str | None = None,
+    workers: int | None = None,
+    overwrite: bool = False,
+    progress: bool = False,
+    watcher: Watcher | None = None,
+) -> Comparison:
+    """Run every variant on the same seeds: same partition, same initial model, same clients each round.
+
+    `methods` are the names to compare (default: the paper's six), `sweeps` maps `METHOD.option`, `method.option` or a
+    field of the experiment to the values to try. Trials run side by side on `workers` processes (default: the cores).
+    """
+    base, where = experiment or Experiment(), Path(out)
+    variants = make_variants(base, methods or default_methods(), sweeps or {})
+    seeds = range(base.seed, base.seed + trials)
+    check_folder(where, MANIFEST, "comparison", overwrite)
+    prepared = _preparer(model, None if data is None else as_dataset(data), data_dir, progress)
+    complete = [prepared(variant.experiment).experiment for variant in variants]  # all checked before anything is run
+
+    if (where / MANIFEST).exists():
+        shutil.rmtree(where / "runs", ignore_errors=True)
+    where.mkdir(parents=True, exist_ok=True)
+    write_json(where / MANIFEST, {"variants": {v.label: v.folder for v in variants}, "seeds": list(seeds)})
+    todo = [
+        Trial(
+            name=f"{variant.label}, seed {seed}",
+            prepare=partial(prepared, variant.experiment.but(seed=seed)),
+            out=run_folder(where, variant, seed),
+            rounds=variant.experiment.rounds,
+        )
+        for seed in seeds
+        for variant in variants
+    ]
+    if watcher is not None:
+        watcher.begin(variants, trials)
+    for trial in run_trials(todo, workers=workers, on_round=watcher.round if watcher is not None else None):
+        if watcher is not None:
+            watcher.finished(trial)
+
+    results = read_results(where, variants, seeds)
+    rows = summarise(variants, results)
+    title = f"{complete[0].dataset}, {complete[0].model}, {complete[0].partition}"
+    write_text(where / TABLE, as_markdown(rows, title))
+    write_text(where / "table.csv", as_csv(rows))
+    write_json(where / "table.json", as_records(rows))
+    draw_convergence(results, where / PLOT, title)
+    return Comparison(title, rows, results, where)
+
+
+def _preparer(
+    model: ModelSource | None, data: DataSet | None, data_dir: Path | str | None, progress: bool
+) -> Callable[[Experiment], Federation]:
+    """`prepare` that loads each data set once, whatever the number of variants and trials."""
+    loaded: dict[tuple[object, ...], DataSet] = {}
+
+    def prepared(experiment: Experiment) -> Federation:
+        key = (experiment.dataset, experiment.mean, experiment.std)
+        federation = prepare(
+            experiment,
+            model=model,
+            data=data,
+            data_dir=None if data_dir is None else Path(data_dir),
+            progress=progress,
+            loaded=loaded.get(key),
+        )
+        loaded[key] = federation.dataset
+        return federation
+
+    return prepared

@@ -1,0 +1,58 @@
+"""The convergence plot: test accuracy over rounds, a line for each variant and a band for its trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import matplotlib
+import matplotlib.ticker
+import numpy as np
+from matplotlib.figure import Figure
+
+from fedtrip.files import replacing
+from fedtrip.result import Result
+
+# Okabe and Ito's colours, told apart with any kind of colour vision; line styles tell them apart without colour.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
+STYLES = ("-", "--", "-.", ":")
+
+
+def draw_convergence(results: Mapping[str, Sequence[Result]], path: Path, title: str) -> None:
+    """Mean over trials with a band from the lowest to the highest trial; the target as a dotted line."""
+    with matplotlib.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
+        figure = Figure(figsize=(7.2, 4.5), layout="constrained")
+        axes = figure.add_subplot()
+        for number, (label, runs) in enumerate(results.items()):
+            rounds, accuracy = _common_rounds(runs)
+            colour, style = COLOURS[number % len(COLOURS)], STYLES[number // len(COLOURS) % len(STYLES)]
+            axes.plot(rounds, accuracy.mean(axis=0), style, color=colour, label=label, linewidth=1.6)
+            if len(runs) > 1:
+                axes.fill_between(rounds, accuracy.min(0), accuracy.max(0), color=colour, alpha=0.13, linewidth=0)
+        targets = {run.experiment.target for runs in results.values() for run in runs} - {None}
+        for target in sorted(t for t in targets if t is not None):
+            axes.axhline(target, color="0.35", linestyle=":", linewidth=1)
+            axes.annotate(f"target {target:.0%}", (0.995, target), xycoords=("axes fraction", "data"),
+                          ha="right", va="bottom", fontsize=8, color="0.35")  # fmt: skip
+        trials = {len(runs) for runs in results.values()}
+        band = f"; mean and range of {max(trials)} trials" if max(trials) > 1 else ""
+        axes.set(xlabel="communication round", ylabel="test accuracy", title=title + band)
+        axes.title.set_fontsize(10)
+        axes.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0, decimals=0))
+        axes.grid(alpha=0.25, linewidth=0.6)
+        axes.legend(frameon=False, ncols=2 if len(results) > 8 else 1, loc="lower right")
+        with replacing(path) as temporary:
+            figure.savefig(temporary, dpi=160)
+
+
+def _common_rounds(runs: Sequence[Result]) -> tuple[np.ndarray, np.ndarray]:
+    """Rounds and a trials × rounds array of accuracies; a run that stopped earlier keeps its last value."""
+    rounds = sorted({number for run in runs for number, _ in run.curve}) or [0]
+    table = np.full((len(runs), len(rounds)), np.nan)
+    for row, run in enumerate(runs):
+        curve = dict(run.curve)
+        last = np.nan
+        for column, number in enumerate(rounds):
+            last = curve.get(number, last)
+            table[row, column] = last
+    return np.array(rounds), table

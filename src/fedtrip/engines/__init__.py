@@ -1,0 +1,26 @@
+"""Engines: how the map over clients is done."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fedtrip.engines.base import Engine
+from fedtrip.engines.pool import PoolEngine
+from fedtrip.engines.serial import SerialEngine
+from fedtrip.errors import UserError
+from fedtrip.federation import Federation
+
+
+@contextmanager
+def make_engine(federation: Federation, workers: int | None = None) -> Iterator[Engine]:
+    """An engine for this federation with so many workers (default: the cores), closed at the end."""
+    if workers is not None and workers < 1:
+        raise UserError(f"workers is {workers}; accepted: at least 1")
+    count = min(workers or os.cpu_count() or 1, federation.experiment.per_round or 1)
+    engine: Engine = SerialEngine(federation) if count == 1 else PoolEngine(federation, count)
+    try:
+        yield engine
+    finally:
+        engine.close()

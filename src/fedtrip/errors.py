@@ -1,0 +1,19 @@
+"""The one kind of error that is the user's to mend: a clear line and exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+    """Something the user gave cannot be used; the message names the field, the value and what is accepted."""
+
+
+def unknown_name(kind: str, value: str, accepted: Iterable[str], also: str = "") -> UserError:
+    """An unknown name, with the nearest known one as a suggestion: `method 'fedtrp' is unknown; did you mean …`."""
+    known = sorted(accepted)
+    near = difflib.get_close_matches(value, known, n=1, cutoff=0.5)
+    suggestion = f" did you mean '{near[0]}'?" if near else ""
+    alternatives = ", ".join(known) + (f", or {also}" if also else "")
+    return UserError(f"{kind} '{value}' is unknown;{suggestion} accepted: {alternatives}")

@@ -1,0 +1,134 @@
+"""From an experiment to everything a run needs: data, partition, model, method, all checked before anything is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from fedtrip.data import load_dataset
+from fedtrip.data.dataset import DataSet
+from fedtrip.defaults import default_samples, default_target
+from fedtrip.errors import UserError
+from fedtrip.experiment import PYTHON, Experiment
+from fedtrip.flat import state_sha256
+from fedtrip.methods import Method, make_method, options_of
+from fedtrip.models import build_model, check_model
+from fedtrip.models.representation import Tap
+from fedtrip.partition import Partition, make_partition
+from fedtrip.randomness import torch_seed
+
+ModelSource = nn.Module | Callable[[], nn.Module]
+
+
+@dataclass(frozen=True)
+class Federation:
+    """A complete experiment and the objects it describes."""
+
+    experiment: Experiment
+    dataset: DataSet
+    partition: Partition
+    module: nn.Module
+    method: Method
+
+
+def prepare(
+    experiment: Experiment,
+    *,
+    model: ModelSource | None = None,
+    data: DataSet | None = None,
+    data_dir: Path | None = None,
+    progress: bool = False,
+    loaded: DataSet | None = None,
+) -> Federation:
+    """Load, build and check everything; the federation's experiment has every default filled in.
+
+    `loaded` is the experiment's named data set if the caller has loaded it before.
+    """
+    method = make_method(  # first, because it costs nothing
+        experiment.method.name, experiment.method.options, model=experiment.model, dataset=experiment.dataset
+    )
+    dataset = loaded or _dataset(experiment, data, data_dir, progress)
+    module, model_name = _module(experiment, dataset, model)
+    if method.needs_representation:
+        Tap(module, experiment.representation).remove()
+    complete = _complete(experiment, dataset, method).but(
+        model=model_name, dataset=PYTHON + dataset.sha256() if data is not None else experiment.dataset
+    )
+    return Federation(complete, dataset, partition_of(complete, dataset), module, method)
+
+
+def partition_of(experiment: Experiment, dataset: DataSet) -> Partition:
+    """The partition of a complete experiment."""
+    assert experiment.partition is not None
+    assert experiment.clients is not None
+    return make_partition(
+        experiment.partition,
+        draw=experiment.draw,
+        labels=dataset.y_train,
+        classes=dataset.classes,
+        clients=experiment.clients,
+        samples_per_client=experiment.samples_per_client or 1,  # without meaning where the data come split
+        seed=experiment.seed,
+        client_train=dataset.client_train,
+    )
+
+
+def _complete(experiment: Experiment, dataset: DataSet, method: Method) -> Experiment:
+    """The experiment with every default that depends on data, model or method filled in."""
+    given = dataset.clients
+    clients = experiment.clients or given or 10
+    if given is not None and clients != given:
+        raise UserError(f"clients is {clients}; accepted: {given}, as the data come split")
+    if experiment.per_round is not None and experiment.per_round > clients:
+        raise UserError(f"per_round is {experiment.per_round}; accepted: at most the number of clients, {clients}")
+    if given is not None and experiment.samples_per_client is not None:
+        raise UserError("samples_per_client has no meaning: the data come split; accepted: leave it out")
+    return experiment.but(
+        partition=experiment.partition or ("given" if given is not None else "dirichlet:0.5"),
+        clients=clients,
+        per_round=experiment.per_round or min(4, clients),
+        samples_per_client=None
+        if given is not None
+        else experiment.samples_per_client or default_samples(experiment.dataset, len(dataset.y_train), clients),
+        mean=dataset.mean,
+        std=dataset.std,
+        momentum=method.momentum if experiment.momentum is None else experiment.momentum,
+        target=experiment.target or default_target(experiment.dataset, experiment.model),
+        method={"name": experiment.method.name, "options": options_of(method)},
+    )
+
+
+def _dataset(experiment: Experiment, data: DataSet | None, data_dir: Path | None, progress: bool) -> DataSet:
+    demanded = experiment.dataset.removeprefix(PYTHON) if experiment.dataset.startswith(PYTHON) else None
+    if data is None:
+        if demanded is not None:
+            raise UserError(f"dataset is a Python object with SHA-256 {demanded}; accepted: give it again as data=")
+        return load_dataset(experiment.dataset, data_dir, mean=experiment.mean, std=experiment.std, progress=progress)
+    if demanded is not None and data.sha256() != demanded:
+        raise UserError(f"data has SHA-256 {data.sha256()}; accepted: the one of the experiment, {demanded}")
+    if experiment.mean is not None and experiment.std is not None:
+        return replace(data, mean=experiment.mean, std=experiment.std)
+    return data
+
+
+def _module(experiment: Experiment, dataset: DataSet, model: ModelSource | None) -> tuple[nn.Module, str]:
+    demanded = experiment.model.removeprefix(PYTHON) if experiment.model.startswith(PYTHON) else None
+    if model is None:
+        if demanded is not None:
+            raise UserError(f"model is a Python object with SHA-256 {demanded}; accepted: give it again as model=")
+        return build_model(experiment.model, dataset.sample_shape, dataset.classes, experiment.seed), experiment.model
+    if isinstance(model, nn.Module):
+        module = model
+    else:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(torch_seed(experiment.seed, "model"))
+            module = model()
+    check_model(module, dataset.sample_shape, dataset.classes)
+    digest = state_sha256(module.state_dict())
+    if demanded is not None and digest != demanded:
+        raise UserError(f"model has SHA-256 {digest}; accepted: the one of the experiment, {demanded}")
+    return module, PYTHON + digest

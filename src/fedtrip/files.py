@@ -1,0 +1,54 @@
+"""Files that are either wholly there or not there: written beside, then renamed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fedtrip.errors import UserError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path`; on success it becomes `path` in one step, on failure it vanishes."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp{path.suffix}")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def check_parent_writable(path: Path, option: str) -> None:
+    """Refuse a path below a folder in which nothing can be created."""
+    parent = path.absolute()
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        raise UserError(f"{option} '{path}' cannot be written: '{parent}' is not a folder one may write in")
+
+
+def check_writable(path: Path, suffixes: Collection[str]) -> None:
+    """Refuse a file that has another ending or whose folder is not there or not writable."""
+    if path.suffix.lower() not in suffixes:
+        raise UserError(f"--out '{path}' has an unknown ending; accepted: {', '.join(suffixes)}")
+    if path.is_dir():
+        raise UserError(f"--out '{path}' is a folder; accepted: a file")
+    if not path.absolute().parent.is_dir():
+        raise UserError(f"--out '{path}': the folder '{path.parent}' does not exist")
+    check_parent_writable(path, "--out")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a JSON file atomically."""
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")

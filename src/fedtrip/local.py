@@ -1,0 +1,175 @@
+"""One client's part of a round on its flat vector. `ClientLocal.train` is the only hot loop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from fedtrip.costs import PassCost
+from fedtrip.flat import FlatModel
+from fedtrip.methods.base import Batch, Correction, ExtraLoss, Memory, Method, Vectors
+from fedtrip.models.representation import Tap
+from fedtrip.randomness import stream, torch_seed
+
+FROZEN_BATCH = 500
+"""Samples at once where no optimizer step depends on it: frozen networks, full gradients, evaluation."""
+
+
+@dataclass(frozen=True)
+class LocalSettings:
+    """The experiment's settings of local training."""
+
+    seed: int
+    epochs: int
+    batch_size: int
+    lr: float
+    momentum: float
+    weight_decay: float
+    keep_optimizer_state: bool
+    needs_representation: bool
+    representation: str | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One chosen client's work in one exchange: what it receives, and what it remembers."""
+
+    client: int
+    round: int
+    exchange: int
+    received: Vectors
+    memory: Memory
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a task: the upload, the memory the client would keep, and the multiply-adds it cost."""
+
+    client: int
+    samples: int
+    upload: Vectors
+    memory: Memory
+    macs: int
+
+
+class ClientLocal:
+    """The tools of `fedtrip.methods.Local` for one client, one round and one exchange."""
+
+    def __init__(
+        self,
+        flat: FlatModel,
+        initial: Tensor,
+        x: Tensor,
+        y: Tensor,
+        settings: LocalSettings,
+        task: Task,
+        cost: PassCost,
+    ) -> None:
+        self.round, self.exchange, self.lr = task.round, task.exchange, settings.lr
+        self.initial = initial
+        self.momentum = task.memory.momentum
+        self.macs = 0
+        self._flat, self._x, self._y, self._settings, self._task, self._cost = flat, x, y, settings, task, cost
+
+    @property
+    def steps(self) -> int:
+        return self._settings.epochs * math.ceil(len(self._y) / self._settings.batch_size)
+
+    def train(
+        self,
+        start: Mapping[str, Tensor],
+        correction: Correction | None = None,
+        extra_loss: ExtraLoss | None = None,
+        *,
+        lr_scale: float = 1.0,
+    ) -> Vectors:
+        """K steps of h ← βh + g + correction (+ λw), w ← w − ηh, with h the momentum buffer.
+
+        Autograd accumulates g straight into h, whose views are the parameters' `.grad`; h is zero at the start of
+        the round unless the client keeps it.
+        """
+        settings, flat = self._settings, self._flat
+        lr, beta, decay = settings.lr * lr_scale, settings.momentum, settings.weight_decay
+        w, h = flat.w, flat.h
+        flat.load(start)
+        h.zero_() if self.momentum is None else h.copy_(self.momentum)
+        tap = Tap(flat.module, settings.representation) if extra_loss and settings.needs_representation else None
+        flat.module.train()
+        try:
+            for rows, x, y in self._batches():
+                h.mul_(beta) if beta else h.zero_()
+                if correction is not None:
+                    correction.add_to(h, w)
+                if decay:
+                    h.add_(w, alpha=decay)
+                logits = flat.module(x)
+                loss = functional.cross_entropy(logits, y)
+                if extra_loss is not None:
+                    loss = loss + extra_loss(Batch(rows, logits, tap.take() if tap else None))
+                loss.backward()  # type: ignore[no-untyped-call]
+                w.add_(h, alpha=-lr)
+        finally:
+            if tap is not None:
+                tap.remove()
+        operations = 1 + (beta > 0) + (decay > 0) + (correction.operations() if correction is not None else 0)
+        self.macs += self._cost.training * settings.epochs * len(self._y) + self.steps * operations * w.numel()
+        if settings.keep_optimizer_state:
+            self.momentum = h.clone()
+        return flat.model()
+
+    def representations(self, model: Mapping[str, Tensor]) -> Tensor:
+        tap = Tap(self._flat.module, self._settings.representation)
+        try:
+            return torch.cat([tap.take() for _ in self._frozen_outputs(model)])
+        finally:
+            tap.remove()
+
+    def logits(self, model: Mapping[str, Tensor]) -> Tensor:
+        return torch.cat(list(self._frozen_outputs(model)))
+
+    def gradient(self, model: Mapping[str, Tensor]) -> Tensor:
+        """Σ over fixed chunks of the summed loss' gradient, divided by n_k; plus λw."""
+        flat = self._flat
+        flat.load(model)
+        flat.h.zero_()
+        flat.module.eval()
+        for x, y in zip(torch.split(self._x, FROZEN_BATCH), torch.split(self._y, FROZEN_BATCH), strict=True):
+            loss = functional.cross_entropy(flat.module(x), y, reduction="sum")
+            loss.backward()  # type: ignore[no-untyped-call]
+        self.macs += self._cost.training * len(self._y)
+        return (flat.h / len(self._y)).add_(flat.w, alpha=self._settings.weight_decay)
+
+    def _frozen_outputs(self, model: Mapping[str, Tensor]) -> Iterator[Tensor]:
+        self._flat.load(model)
+        self._flat.module.eval()
+        self.macs += self._cost.forward * len(self._y)
+        for x in torch.split(self._x, FROZEN_BATCH):
+            with torch.no_grad():
+                yield self._flat.module(x)
+
+    def _batches(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Every epoch in a new order, a function of seed, round and client alone; the generator that dropout
+        uses is seeded the same way."""
+        settings, key = self._settings, (self.round, self._task.client)
+        generator = stream(settings.seed, "batches", *key)
+        torch.manual_seed(torch_seed(settings.seed, "dropout", *key))
+        for _ in range(settings.epochs):
+            order = torch.from_numpy(generator.permutation(len(self._y)))
+            yield from zip(
+                torch.split(order, settings.batch_size),
+                torch.split(self._x[order], settings.batch_size),
+                torch.split(self._y[order], settings.batch_size),
+                strict=True,
+            )
+
+
+def perform(method: Method, task: Task, local: ClientLocal, samples: int) -> Outcome:
+    """The method's client part, run with its tools."""
+    reply = method.client(task.received, task.memory, local)
+    memory = replace(task.memory, vectors=reply.keep, last_round=task.round, momentum=local.momentum)
+    return Outcome(task.client, samples, reply.upload, memory, local.macs)

@@ -1,0 +1,120 @@
+"""The methods, by name; a user's own is `package.module:Class`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from fedtrip.errors import UserError, unknown_name
+from fedtrip.imports import import_object
+from fedtrip.methods.base import (
+    Affine,
+    Batch,
+    Correction,
+    CostSymbols,
+    Local,
+    Memory,
+    Method,
+    Reply,
+    Server,
+    Upload,
+    Vectors,
+    mean,
+    total,
+)
+from fedtrip.methods.fedavg import FedAvg
+from fedtrip.methods.feddyn import FedDyn
+from fedtrip.methods.fedprox import FedProx
+from fedtrip.methods.fedtrip import FedTrip
+from fedtrip.methods.moon import Moon
+from fedtrip.methods.slowmo import SlowMo
+
+METHODS: dict[str, type[Method]] = {
+    "fedtrip": FedTrip,
+    "fedavg": FedAvg,
+    "fedprox": FedProx,
+    "slowmo": SlowMo,
+    "moon": Moon,
+    "feddyn": FedDyn,
+}
+
+
+def method_class(name: str) -> type[Method]:
+    """The class behind a method's name or `package.module:Class`."""
+    if name in METHODS:
+        return METHODS[name]
+    if ":" not in name:
+        raise unknown_name("method", name, METHODS, also="your own as package.module:Class")
+    found = import_object(name, "method")
+    if not (isinstance(found, type) and issubclass(found, Method) and dataclasses.is_dataclass(found)):
+        raise UserError(
+            f"method '{name}' is not usable; accepted: a subclass of fedtrip.Method decorated with "
+            "@dataclass(frozen=True)"
+        )
+    return found
+
+
+def name_of(method: Method) -> str:
+    """The name that `method_class` finds this method's class by."""
+    for name, known in METHODS.items():
+        if type(method) is known:
+            return name
+    return f"{type(method).__module__}:{type(method).__qualname__}"
+
+
+def make_method(name: str, options: Mapping[str, Any], *, model: str, dataset: str) -> Method:
+    """The method with these options; others take their defaults for the model and the data set."""
+    cls = method_class(name)
+    fields = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    for option in options:
+        if option not in fields:
+            if not fields:
+                raise UserError(f"option '{option}' is unknown: method '{name}' has no options")
+            raise unknown_name(f"method '{name}': option", option, fields)
+    values = {**cls.defaults_for(model, dataset), **options}
+    try:
+        return TypeAdapter(cls).validate_python(values)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UserError(f"method '{name}': option '{where}' is {first['input']!r}; {_sentence(first['msg'])}") from None
+
+
+def options_of(method: Method) -> dict[str, Any]:
+    """All hyper-parameters of a method, by name."""
+    return {field.name: getattr(method, field.name) for field in dataclasses.fields(method)}  # type: ignore[arg-type]
+
+
+def _sentence(message: str) -> str:
+    return "accepted: " + message.removeprefix("Input should be ")
+
+
+__all__ = [
+    "METHODS",
+    "Affine",
+    "Batch",
+    "Correction",
+    "CostSymbols",
+    "FedAvg",
+    "FedDyn",
+    "FedProx",
+    "FedTrip",
+    "Local",
+    "Memory",
+    "Method",
+    "Moon",
+    "Reply",
+    "Server",
+    "SlowMo",
+    "Upload",
+    "Vectors",
+    "make_method",
+    "mean",
+    "method_class",
+    "name_of",
+    "options_of",
+    "total",
+]

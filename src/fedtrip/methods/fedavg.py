@@ -1,0 +1,20 @@
+"""FedAvg (McMahan et al., 2017): train locally, average."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedtrip.methods.base import CostSymbols, Local, Memory, Method, Reply, Vectors
+
+
+@dataclass(frozen=True)
+class FedAvg(Method):
+    """step g; server w ← Σ (n_k / Σn) w_k"""
+
+    title = "federated averaging: the baseline of every comparison"
+
+    def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:  # noqa: ARG002
+        return Reply(upload=local.train(received))
+
+    def attaching_flops(self, cost: CostSymbols) -> float:  # noqa: ARG002
+        return 0.0

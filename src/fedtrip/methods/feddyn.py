@@ -1,0 +1,61 @@
+"""FedDyn (Acar et al., 2021): dynamic regularisation aligns the local optima with the global one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from fedtrip.methods.base import (
+    Affine,
+    CostSymbols,
+    Local,
+    Memory,
+    Method,
+    Reply,
+    Server,
+    Upload,
+    Vectors,
+    mean,
+    total,
+)
+
+
+@dataclass(frozen=True)
+class FedDyn(Method):
+    """step g − λ_k + α(w_k − w); λ_k ← λ_k − α(w_k − w); server h ← h − (α/N)Σ(w_k − w), w ← mean − h/α
+
+    N counts all clients, S those of the round. Invariant: h = (1/N) Σ_k λ_k.
+    """
+
+    title = "dynamic regularisation with a gradient kept by each client; plain SGD"
+    momentum = 0.0
+    weighting = "uniform"
+
+    alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.1
+    """α, weight of the regulariser (the paper: 1 on MNIST)"""
+
+    @classmethod
+    def defaults_for(cls, model: str, dataset: str) -> dict[str, Any]:  # noqa: ARG003
+        return {"alpha": 1.0} if dataset == "mnist" else {}
+
+    def start(self, w: Tensor) -> Vectors:
+        return {"h": torch.zeros_like(w, dtype=torch.float64)}
+
+    def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:
+        w = received["w"]
+        lambda_k = torch.zeros_like(w) if memory.is_new else memory["lambda_k"]
+        trained = local.train(received, Affine(a=self.alpha, c=-(lambda_k + self.alpha * w)))
+        return Reply(upload=trained, keep={"lambda_k": lambda_k - self.alpha * (trained["w"] - w)})
+
+    def aggregate(self, server: Server, uploads: Sequence[Upload]) -> Server:
+        moved = total(uploads, "w", "uniform") - len(uploads) * server.w.double()  # Σ_{k∈S} (w_k − w)
+        h = server.state["h"] - (self.alpha / server.clients) * moved
+        return server.updated(w=mean(uploads, "w", self.weighting) - h / self.alpha, h=h)
+
+    def attaching_flops(self, cost: CostSymbols) -> float:
+        return 4 * cost.K * cost.w

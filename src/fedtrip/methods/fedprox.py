@@ -1,0 +1,27 @@
+"""FedProx (Li et al., 2020): a proximal pull towards the global model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from fedtrip.methods.base import Affine, CostSymbols, Local, Memory, Method, Reply, Vectors
+
+
+@dataclass(frozen=True)
+class FedProx(Method):
+    """step g + μ(w_k − w), the gradient of F_k + (μ/2)‖w_k − w‖²"""
+
+    title = "a proximal term keeps the local model near the global one"
+
+    mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
+    """μ, weight of the proximal term"""
+
+    def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:  # noqa: ARG002
+        w = received["w"]
+        return Reply(upload=local.train(received, Affine(a=self.mu, c=-self.mu * w)))
+
+    def attaching_flops(self, cost: CostSymbols) -> float:
+        return 2 * cost.K * cost.w

@@ -1,0 +1,85 @@
+"""FedTrip (Li et al., 2023): near the global model, away from the client's own historical model.
+
+The paper's Algorithm 1; `docs/reading.md` says how its open points were settled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from fedtrip.methods.base import Affine, Correction, CostSymbols, Local, Memory, Method, Reply, Vectors
+
+
+@dataclass(frozen=True)
+class FedTrip(Method):
+    """step g + μ[(w_k − w) + ξ(w_hist − w_k)], the gradient of F_k + (μ/2)(‖w_k − w‖² − ξ‖w_k − w_hist‖²)"""
+
+    title = "triplet regularisation: near the global model, away from the historical one (the paper's method)"
+
+    mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.4
+    """μ, weight of the triplet term (the paper: 1.0 for MLPs)"""
+    xi: Literal["inverse-gap", "constant", "gap"] = "inverse-gap"
+    """rule for ξ: 1/(t − last round of this client), the constant `xi_value`, or the gap t − last itself"""
+    xi_value: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    """ξ of the rule `constant`"""
+    penalty: Literal["squared", "norm"] = "squared"
+    """squared norms (the paper's Eq. 5), or plain norms, whose gradient has bounded length"""
+    first: Literal["prox", "none", "initial"] = "prox"
+    """a client without history: FedProx (ξ = 0), no regulariser, or the initial model as history with gap t"""
+
+    @classmethod
+    def defaults_for(cls, model: str, dataset: str) -> dict[str, Any]:  # noqa: ARG003
+        return {"mu": 1.0} if model == "mlp" else {}
+
+    def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:
+        w = received["w"]
+        if memory.last_round is not None:
+            w_hist, xi = memory["w_hist"], self.xi_of(gap=local.round - memory.last_round)
+        elif self.first == "initial":
+            w_hist, xi = local.initial, self.xi_of(gap=local.round)
+        else:
+            w_hist, xi = w, 0.0
+
+        if memory.is_new and self.first == "none":
+            trained = local.train(received)
+        else:
+            trained = local.train(received, self.triplet(w, w_hist, xi))
+        return Reply(upload=trained, keep={"w_hist": trained["w"]})
+
+    def xi_of(self, gap: int) -> float:
+        """ξ for a client that took part `gap` rounds ago."""
+        return {"inverse-gap": 1 / gap, "constant": self.xi_value, "gap": float(gap)}[self.xi]
+
+    def triplet(self, w: Tensor, w_hist: Tensor, xi: float) -> Correction:
+        """μ[(w_k − w) + ξ(w_hist − w_k)] = a·w_k + c, or its form with plain norms."""
+        if self.penalty == "norm":
+            return UnitTriplet(self.mu, w, w_hist, xi)
+        return Affine(a=self.mu * (1 - xi), c=self.mu * (xi * w_hist - w))
+
+    def attaching_flops(self, cost: CostSymbols) -> float:
+        return 4 * cost.K * cost.w
+
+
+@dataclass(frozen=True)
+class UnitTriplet:
+    """(μ/2)[(w_k − w)/‖w_k − w‖ − ξ(w_k − w_hist)/‖w_k − w_hist‖]; a term is zero where its norm is zero."""
+
+    mu: float
+    w: Tensor
+    w_hist: Tensor
+    xi: float
+
+    def add_to(self, h: Tensor, w_k: Tensor) -> None:
+        for anchor, weight in ((self.w, self.mu / 2), (self.w_hist, -self.xi * self.mu / 2)):
+            apart = w_k - anchor
+            norm = float(torch.linalg.vector_norm(apart))
+            if norm > 0 and weight != 0:
+                h.add_(apart, alpha=weight / norm)
+
+    def operations(self) -> int:
+        return 6  # for each of the two anchors: a difference, its norm, its addition

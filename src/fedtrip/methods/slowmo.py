@@ -1,0 +1,40 @@
+"""SlowMo (Wang et al., 2019): momentum on the server, over the averaged local updates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from fedtrip.methods.base import CostSymbols, Local, Memory, Method, Reply, Server, Upload, Vectors, mean
+
+
+@dataclass(frozen=True)
+class SlowMo(Method):
+    """step g, plain SGD; server u ← βu + (w − w̄)/η, w ← w − αηu with w̄ the mean of the uploads"""
+
+    title = "slow momentum on the server; clients train with plain SGD"
+    momentum = 0.0
+
+    alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """α, the slow learning rate"""
+    beta: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """β, the slow momentum (not in the paper: 0.9 comes nearest)"""
+
+    def start(self, w: Tensor) -> Vectors:
+        return {"u": torch.zeros_like(w, dtype=torch.float64)}
+
+    def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:  # noqa: ARG002
+        return Reply(upload=local.train(received))
+
+    def aggregate(self, server: Server, uploads: Sequence[Upload]) -> Server:
+        w, eta = server.w.double(), server.lr
+        u = self.beta * server.state["u"] + (w - mean(uploads, "w", self.weighting)) / eta
+        return server.updated(w=w - self.alpha * eta * u, u=u)
+
+    def attaching_flops(self, cost: CostSymbols) -> float:  # noqa: ARG002
+        return 0.0  # its work is on the server

@@ -1,0 +1,100 @@
+"""Models by name, and a user's own by `package.module:factory`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from fedtrip.errors import UserError, unknown_name
+from fedtrip.imports import import_object
+from fedtrip.models.alexnet import AlexNet
+from fedtrip.models.check import check_model
+from fedtrip.models.cnn import CNN
+from fedtrip.models.mlp import MLP
+from fedtrip.randomness import torch_seed
+
+__all__ = ["CNN", "MLP", "MODELS", "AlexNet", "Model", "build_model", "check_model", "check_model_spec"]
+
+CUSTOM = "package.module:factory"
+
+
+class Model(NamedTuple):
+    """A known model: how to make it from (sample_shape, classes), and one line about it."""
+
+    factory: Callable[..., nn.Module]
+    description: str
+
+
+MODELS: dict[str, Model] = {
+    "mlp": Model(MLP, "two fully connected layers, 100 hidden units"),
+    "cnn": Model(CNN, "LeNet-5 with ReLU: three convolutions, two fully connected layers; images from 28×28"),
+    "alexnet": Model(AlexNet, "AlexNet for small images: five convolutions, two fully connected layers, dropout"),
+}
+
+
+def check_model_spec(spec: str) -> None:
+    """Refuse a model that is neither a known name nor written as `package.module:factory`; imports nothing."""
+    module_name, colon, attribute = spec.partition(":")
+    if not colon and spec not in MODELS:
+        raise unknown_name("model", spec, MODELS, CUSTOM)
+    if colon and not (attribute.isidentifier() and all(part.isidentifier() for part in module_name.split("."))):
+        raise UserError(f"model '{spec}' is not accepted; accepted: {', '.join(sorted(MODELS))}, or {CUSTOM}")
+
+
+def build_model(spec: str, sample_shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
+    """A new model for such samples, its initial weights a function of the seed; torch's own generator is untouched.
+
+    `spec` is a name of `MODELS`, or `package.module:factory`, imported with the working directory on the path; the
+    factory is a function or an `nn.Module` subclass, called with `sample_shape` and `classes` as far as it takes them.
+    """
+    check_model_spec(spec)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(torch_seed(seed, "model"))
+        if spec in MODELS:
+            return MODELS[spec].factory(sample_shape=sample_shape, classes=classes)
+        model = _call(spec, _imported(spec), {"sample_shape": sample_shape, "classes": classes})
+        check_model(model, sample_shape, classes, name=spec)
+        return model
+
+
+def _imported(spec: str) -> Callable[..., object]:
+    factory: Callable[..., object] = import_object(spec, "model")
+    if isinstance(factory, nn.Module) or not callable(factory):
+        raise UserError(
+            f"model '{spec}' is a {type(factory).__name__} object; accepted: a function that returns a new "
+            "torch.nn.Module, or a subclass of it"
+        )
+    return factory
+
+
+def _call(spec: str, factory: Callable[..., object], offered: dict[str, object]) -> nn.Module:
+    taken = _keywords_taken(factory, offered)
+    try:
+        model = factory(**taken)
+    except Exception as error:
+        arguments = ", ".join(f"{name}={value}" for name, value in taken.items())
+        raise UserError(f"model '{spec}' failed when called with ({arguments}): {_told(error)}") from error
+    if not isinstance(model, nn.Module):
+        raise UserError(f"model '{spec}' returned a {type(model).__name__}; accepted: a torch.nn.Module")
+    return model
+
+
+def _keywords_taken(factory: Callable[..., object], offered: dict[str, object]) -> dict[str, object]:
+    """The offered keyword arguments that the factory's signature has room for."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):  # no signature to read, as of some built-in callables
+        return {}
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return offered
+    by_keyword = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    return {name: value for name, value in offered.items() if name in by_keyword}
+
+
+def _told(error: Exception) -> str:
+    """The error's kind and text, in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

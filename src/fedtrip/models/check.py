@@ -1,0 +1,64 @@
+"""Whether a module can be trained here: what it must have, and what it must answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from fedtrip.errors import UserError
+
+BATCH = 2
+
+
+def check_model(module: nn.Module, sample_shape: tuple[int, ...], classes: int, name: str | None = None) -> None:
+    """Refuse a module without trainable float32 parameters, or that does not map (2, *sample_shape) to (2, classes).
+
+    The module is asked once, in evaluation mode; its modes, its buffers and torch's generator are as before.
+    """
+    called = f"model '{name or type(module).__name__}'"
+    if any(is_lazy(tensor) for tensor in (*module.parameters(), *module.buffers())):
+        raise UserError(f"{called} has lazy layers, whose sizes are not known; accepted: layers with all sizes given")
+    trainable = {key: parameter for key, parameter in module.named_parameters() if parameter.requires_grad}
+    if not trainable:
+        raise UserError(f"{called} has no trainable parameters; accepted: a module with at least one")
+    for key, parameter in trainable.items():
+        if parameter.dtype != torch.float32:
+            raise UserError(f"{called} has the parameter '{key}' of type {parameter.dtype}; accepted: torch.float32")
+
+    shape = (BATCH, *sample_shape)
+    with _left_as_it_is(module), torch.random.fork_rng(devices=[]), torch.no_grad():
+        module.eval()
+        try:
+            output = module(torch.zeros(shape))
+        except Exception as error:
+            told = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise UserError(f"{called} fails on a batch of shape {shape}: {told}") from error
+    wanted = f"accepted: a tensor of shape {(BATCH, classes)}, one number for each class"
+    if not isinstance(output, Tensor):
+        raise UserError(f"{called} returns a {type(output).__name__} for a batch of shape {shape}; {wanted}")
+    if tuple(output.shape) != (BATCH, classes):
+        raise UserError(f"{called} returns shape {tuple(output.shape)} for a batch of shape {shape}; {wanted}")
+
+
+@contextmanager
+def _left_as_it_is(module: nn.Module) -> Iterator[None]:
+    """Put back every submodule's mode and every buffer, also one that a forward pass replaces."""
+    modes = [(part, part.training) for part in module.modules()]
+    buffers = [
+        (part, key, buffer, buffer.clone())
+        for part in module.modules()
+        for key, buffer in part._buffers.items()
+        if buffer is not None
+    ]
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+        with torch.no_grad():
+            for part, key, buffer, before in buffers:
+                part._buffers[key] = buffer.copy_(before)

@@ -1,0 +1,113 @@
+"""The representation of a sample inside a model: what MOON compares between models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
+
+from fedtrip.errors import UserError, unknown_name
+
+
+@dataclass(frozen=True)
+class RepresentationLayer:
+    """Where the representation passes: what goes into a layer, or what comes out of it."""
+
+    name: str
+    layer: nn.Module
+    side: Literal["input", "output"]
+
+
+def representation_layer(module: nn.Module, name: str | None = None) -> RepresentationLayer:
+    """The output of the submodule `name`; by default the input of the last `nn.Linear`, the classifier.
+
+    Last is meant in the order of `named_modules`, which is the order of definition. Where dropout comes directly
+    before that layer in an `nn.Sequential`, the representation is what goes into the dropout: a comparison of two
+    models should not see two random masks.
+    """
+    layers = {key: layer for key, layer in module.named_modules() if key}
+    if name is not None:
+        if name not in layers:
+            raise unknown_name("representation", name, layers)
+        return RepresentationLayer(name, layers[name], "output")
+    linear = [(key, layer) for key, layer in module.named_modules() if isinstance(layer, nn.Linear)]
+    if not linear:
+        raise UserError(
+            "the model has no torch.nn.Linear whose input would be its representation; "
+            f"name the layer with representation=...; layers: {', '.join(layers)}"
+        )
+    key, last = linear[-1]
+    before = _dropout_before(module, last)
+    return RepresentationLayer(*before, "input") if before else RepresentationLayer(key, last, "input")
+
+
+class Tap:
+    """Catches the representation whenever the model runs, as (batch, features), with its gradient.
+
+    tap = Tap(model); logits = model(x); z = tap.take(); …; tap.remove(). Also a context manager. Of a layer that runs
+    several times in a forward pass, the last run counts.
+    """
+
+    def __init__(self, module: nn.Module, name: str | None = None) -> None:
+        self.site = representation_layer(module, name)
+        self._value: object = None
+        layer = self.site.layer
+        if self.site.side == "input":
+            self._hook = layer.register_forward_pre_hook(self._catch_input, with_kwargs=True)
+        else:
+            self._hook = layer.register_forward_hook(self._catch_output)
+
+    def take(self) -> Tensor:
+        """The representation of the last forward pass; it can be taken once."""
+        value, self._value = self._value, None
+        if isinstance(value, Tensor) and value.dim() >= 2:
+            return value.flatten(1)
+        if value is None:
+            got = "the layer did not run"
+        else:
+            got = f"its {self.site.side} is " + (
+                f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+            )
+        raise UserError(
+            f"representation '{self.site.name}' is not there: {got}; accepted: a layer that runs in the forward pass "
+            "and has a tensor (batch, …) there"
+        )
+
+    def remove(self) -> None:
+        """Leave the model as it was before."""
+        self._hook.remove()
+        self._value = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    def _catch_input(self, _layer: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        self._keep(next(iter((*args, *kwargs.values())), None))
+
+    def _catch_output(self, _layer: nn.Module, _args: object, output: object) -> None:
+        self._keep(output)
+
+    def _keep(self, value: object) -> None:
+        self._value = value.clone() if isinstance(value, Tensor) else value  # the next layer may work in place
+
+
+def _dropout_before(module: nn.Module, last: nn.Module) -> tuple[str, nn.Module] | None:
+    """The first of the dropouts directly before `last` in a Sequential, with its name; None if there are none."""
+    for path, parent in module.named_modules():
+        if not isinstance(parent, nn.Sequential):
+            continue
+        children = list(parent._modules.items())
+        position = max((i for i, (_, child) in enumerate(children) if child is last), default=0)
+        first = position
+        while first > 0 and isinstance(children[first - 1][1], _DropoutNd):
+            first -= 1
+        if first < position:
+            key, dropout = children[first]
+            assert dropout is not None
+            return f"{path}.{key}".lstrip("."), dropout
+    return None

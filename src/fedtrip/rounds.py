@@ -1,0 +1,170 @@
+"""The round loop, written once: select, broadcast, map over the chosen clients, aggregate, evaluate, record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from fedtrip.engines.base import Engine
+from fedtrip.federation import Federation
+from fedtrip.flat import FlatModel
+from fedtrip.local import Outcome, Task
+from fedtrip.methods.base import Method, Server, Upload, Vectors, mean
+from fedtrip.randomness import stream
+from fedtrip.store import ClientStore
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """What happened in one round; a line of `metrics.jsonl`."""
+
+    round: int
+    accuracy: float | None
+    """on the whole test set; None in a round that is not evaluated"""
+    loss: float | None
+    clients: tuple[int, ...]
+    """the chosen clients"""
+    bytes_down: int
+    bytes_up: int
+    macs: int
+    """multiply-adds of all clients together"""
+    seconds: float
+    refused: Mapping[int, str] = field(default_factory=dict)
+    """clients whose upload was left out, and why"""
+
+
+@dataclass
+class FederationState:
+    """Everything that a run carries from one round to the next."""
+
+    server: Server
+    memories: ClientStore
+    round: int = 0
+
+
+@dataclass(frozen=True)
+class RoundDetails:
+    """What a consumer may want beside the record: the models that the clients sent."""
+
+    uploads: tuple[Upload, ...]
+
+
+class NoUsableUpload(RuntimeError):
+    """A round in which no client sent anything that can be averaged: the run ends with the last good model."""
+
+    def __init__(self, record: RoundRecord) -> None:
+        reasons = sorted(set(record.refused.values()))
+        super().__init__(
+            f"round {record.round}: none of the {len(record.clients)} uploads could be used ({'; '.join(reasons)}); "
+            "the training diverged: a smaller learning rate or regulariser may help"
+        )
+        self.record = record
+
+
+def initial_state(federation: Federation, memories: ClientStore) -> FederationState:
+    """The state before the first round."""
+    model, experiment = FlatModel(federation.module).model(), federation.experiment
+    assert experiment.clients is not None
+    server = Server(
+        model=model, state=federation.method.start(model["w"]), clients=experiment.clients, lr=experiment.lr
+    )
+    return FederationState(server, memories)
+
+
+def chosen_clients(seed: int, round_number: int, clients: int, per_round: int) -> tuple[int, ...]:
+    """K of N clients, uniformly without replacement, a function of seed and round alone; in ascending order."""
+    picked = stream(seed, "selection", round_number).choice(clients, per_round, replace=False)
+    return tuple(sorted(int(client) for client in picked))
+
+
+def rounds(
+    federation: Federation, engine: Engine, state: FederationState
+) -> Iterator[tuple[RoundRecord, RoundDetails]]:
+    """Run the remaining rounds, advancing `state`; one record for each.
+
+    Raises `NoUsableUpload`, with the state as it was before that round.
+    """
+    experiment = federation.experiment
+    while state.round < experiment.rounds:
+        yield one_round(federation, engine, state)
+
+
+def one_round(federation: Federation, engine: Engine, state: FederationState) -> tuple[RoundRecord, RoundDetails]:
+    """One communication round."""
+    began = time.perf_counter()
+    experiment, method = federation.experiment, federation.method
+    assert experiment.clients is not None
+    assert experiment.per_round is not None
+    number = state.round + 1
+    chosen = chosen_clients(experiment.seed, number, experiment.clients, experiment.per_round)
+    memories = {client: state.memories.get(client) for client in chosen}
+    server = replace(state.server, round=number)
+    uploads: list[Upload] = []
+    refused: dict[int, str] = {}
+    bytes_down = bytes_up = macs = 0
+
+    for exchange in range(method.exchanges):
+        server = replace(server, exchange=exchange)
+        received = _as_sent(method.broadcast(server))
+        tasks = [
+            Task(client, number, exchange, received, memories[client]) for client in chosen if client not in refused
+        ]
+        bytes_down += len(tasks) * size_in_bytes(received)
+        uploads = []
+        for outcome in engine.clients(tasks):
+            bytes_up += size_in_bytes(outcome.upload)
+            macs += outcome.macs
+            reason = reason_to_refuse(outcome, server.model)
+            if reason is not None:
+                refused[outcome.client] = reason
+                continue
+            uploads.append(Upload(outcome.client, outcome.samples, outcome.upload))
+            memories[outcome.client] = outcome.memory
+        if not uploads:
+            seconds = time.perf_counter() - began
+            raise NoUsableUpload(RoundRecord(number, None, None, chosen, bytes_down, bytes_up, macs, seconds, refused))
+        server = _with_averaged_buffers(method.aggregate(server, uploads), method, uploads)
+
+    for upload in uploads:
+        state.memories.put(upload.client, memories[upload.client])
+    state.server, state.round = server, number
+    accuracy = loss = None
+    if number % experiment.eval_every == 0 or number == experiment.rounds:
+        accuracy, loss = engine.evaluate(server.model)
+    seconds = time.perf_counter() - began
+    record = RoundRecord(number, accuracy, loss, chosen, bytes_down, bytes_up, macs, seconds, refused)
+    return record, RoundDetails(tuple(uploads))
+
+
+def size_in_bytes(vectors: Mapping[str, Tensor]) -> int:
+    """The size of the arrays that travel."""
+    return sum(vector.numel() * vector.element_size() for vector in vectors.values())
+
+
+def reason_to_refuse(outcome: Outcome, model: Vectors) -> str | None:
+    """Why an upload cannot be averaged in, or None if it can."""
+    for name, vector in outcome.upload.items():
+        if name in model and vector.shape != model[name].shape:
+            return f"'{name}' has {vector.numel()} elements instead of {model[name].numel()}"
+        if vector.is_floating_point() and not bool(torch.isfinite(vector).all()):
+            return f"'{name}' is not finite"
+    return None
+
+
+def _as_sent(vectors: Vectors) -> Vectors:
+    """What travels is float32 (and integers), whatever precision the server computes in."""
+    return {name: v.to(torch.float32) if v.is_floating_point() else v for name, v in vectors.items()}
+
+
+def _with_averaged_buffers(server: Server, method: Method, uploads: Sequence[Upload]) -> Server:
+    """Buffers are outside every method: floating-point ones are averaged plainly, integer ones take the maximum."""
+    averaged = dict(server.model)
+    if all("buffers" in upload.vectors for upload in uploads):
+        averaged["buffers"] = mean(uploads, "buffers", method.weighting).to(torch.float32)
+    if all("counters" in upload.vectors for upload in uploads):
+        averaged["counters"] = torch.stack([upload["counters"] for upload in uploads]).amax(0)
+    return replace(server, model=averaged)

@@ -1,0 +1,131 @@
+"""Whole runs side by side, one process each: how `compare` spreads its trials over the cores."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+from fedtrip.api import run_federation
+from fedtrip.data.dataset import DataSet
+from fedtrip.engines.handover import Handover, SharedData, handover, share_data
+from fedtrip.engines.process import WorkerLost, WorkerProcess, answer, request
+from fedtrip.engines.shared import SharedBlock
+from fedtrip.federation import Federation
+from fedtrip.rounds import RoundRecord
+
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of a comparison: how to make it, and the folder it is written to."""
+
+    name: str
+    prepare: Callable[[], Federation]
+    out: Path
+    rounds: int
+
+
+OnTrialRound = Callable[[Trial, RoundRecord], None]
+
+
+def run_trials(trials: Sequence[Trial], *, workers: int | None, on_round: OnTrialRound | None) -> Iterator[Trial]:
+    """Run all trials, as many at once as there are workers (default: the cores); yields each one that is finished.
+
+    A process that dies is replaced and its trial begun again.
+    """
+    count = min(workers or os.cpu_count() or 1, len(trials))
+    if count == 1:
+        for trial in trials:
+            told = None if on_round is None else partial(on_round, trial)
+            run_federation(trial.prepare(), out=trial.out, overwrite=True, workers=workers, on_round=told)
+            yield trial
+        return
+    with _TrialPool(count) as pool:
+        yield from pool.run(trials, on_round)
+
+
+class _TrialPool:
+    """Processes that run one trial after the other; the data sets lie in memory they share."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._blocks: dict[int, tuple[DataSet, SharedBlock, SharedData]] = {}
+        self._processes: dict[Connection, tuple[WorkerProcess, Trial]] = {}
+        self._idle: list[tuple[WorkerProcess, frozenset[int]]] = []
+
+    def __enter__(self) -> _TrialPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process, _trial in self._processes.values():
+            process.stop()
+        for process, _known in self._idle:
+            process.stop()
+        for _dataset, block, _shared in self._blocks.values():
+            block.close()
+
+    def run(self, trials: Sequence[Trial], on_round: OnTrialRound | None) -> Iterator[Trial]:
+        waiting = deque(trials)
+        attempts = {trial.name: 0 for trial in trials}
+        while waiting or self._processes:
+            while waiting and len(self._processes) < self._count:
+                self._start(waiting.popleft())
+            for connection in wait(list(self._processes)):
+                assert isinstance(connection, Connection)
+                process, trial = self._processes[connection]
+                try:
+                    news = process.receive()
+                except WorkerLost as problem:
+                    process.stop()
+                    del self._processes[connection]
+                    attempts[trial.name] += 1
+                    if attempts[trial.name] >= ATTEMPTS:
+                        lost = f"trial {trial.name} lost its process {ATTEMPTS} times: {problem}"
+                        raise RuntimeError(lost) from problem
+                    waiting.appendleft(trial)
+                    continue
+                if isinstance(news, RoundRecord):
+                    if on_round is not None:
+                        on_round(trial, news)
+                    continue
+                del self._processes[connection]
+                self._idle.append((process, frozenset(self._blocks)))
+                yield trial
+
+    def _start(self, trial: Trial) -> None:
+        """Give the trial to an idle process that has its data, or to a new one."""
+        federation = trial.prepare()
+        shared = self._shared(federation.dataset)
+        key = id(federation.dataset)
+        process = next((p for p, known in self._idle if key in known), None)
+        if process is None:
+            if self._idle:
+                self._idle.pop()[0].stop()
+            descriptors = [data.descriptor for _, _, data in self._blocks.values()]
+            process = WorkerProcess("fedtrip.trials:serve", descriptors=descriptors)
+        else:
+            self._idle = [(p, known) for p, known in self._idle if p is not process]
+        process.send((handover(federation, shared), trial.out))
+        self._processes[process.connection] = (process, trial)
+
+    def _shared(self, dataset: DataSet) -> SharedData:
+        """A data set's place in shared memory; the data set is held, so that its identity stays its own."""
+        if id(dataset) not in self._blocks:
+            block = SharedBlock()
+            self._blocks[id(dataset)] = (dataset, block, share_data(dataset, block))
+        return self._blocks[id(dataset)][2]
+
+
+def serve(connection: Connection) -> None:
+    """In the worker process: run trial after trial."""
+    while True:
+        work, out = request(connection)
+        assert isinstance(work, Handover)
+        run_federation(work.federation(), out=out, overwrite=True, workers=1, on_round=lambda r: answer(connection, r))
+        answer(connection, "done")

@@ -1,0 +1,116 @@
+"""A real server on this machine that misbehaves as told, and writers of small data files."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+IDX_NAMES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How one request is answered: `status` alone, or the content, broken off after `cut` bytes of the body."""
+
+    status: int | None = None
+    cut: int | None = None
+    heed_range: bool = True
+    state_length: bool = True
+    shift_range: int = 0
+    content: bytes | None = None
+    stay_silent: float = 0  # seconds before the connection is closed
+
+
+@dataclass
+class Server:
+    """Serves `content` by path; the first answers are `script`'s (fields of Answer), the later ones proper."""
+
+    address: str
+    content: dict[str, bytes] = field(default_factory=dict)
+    script: list[dict[str, Any]] = field(default_factory=list)
+    requests: list[tuple[str, str | None]] = field(default_factory=list)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            wanted = self.headers.get("Range")
+            state.requests.append((self.path, wanted))
+            answer = Answer(**state.script.pop(0)) if state.script else Answer()
+            content = state.content.get(self.path) if answer.content is None else answer.content
+            if answer.status is not None or content is None:
+                self.send_error(answer.status or 404)
+                return
+            start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted and answer.heed_range else 0
+            if start >= len(content):
+                self.send_error(416)
+                return
+            body = content[start:]
+            self.send_response(206 if start else 200)
+            if start:
+                first = start + answer.shift_range
+                self.send_header("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}")
+            if answer.state_length:
+                self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body[: answer.cut])
+            time.sleep(answer.stay_silent)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    state = Server(f"http://127.0.0.1:{running.server_port}")
+    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    yield state
+    running.shutdown()
+    running.server_close()
+    thread.join()
+
+
+def idx_bytes(values: np.ndarray) -> bytes:
+    """An array of uint8 in the idx format."""
+    return struct.pack(f">BBBB{values.ndim}I", 0, 0, 8, values.ndim, *values.shape) + values.tobytes()
+
+
+@pytest.fixture
+def write_idx_set() -> Callable[..., dict[str, np.ndarray]]:
+    """Write four small idx files named like MNIST's and return what they hold."""
+
+    def write(
+        folder: Path,
+        *,
+        prefix: str = "",
+        test: str = "t10k",
+        classes: int = 10,
+        first_label: int = 0,
+        packed: bool = True,
+    ) -> dict[str, np.ndarray]:
+        folder.mkdir(parents=True, exist_ok=True)
+        random = np.random.default_rng(0)
+        arrays = {}
+        for name in IDX_NAMES:
+            count = 30 if name.startswith("train") else 12
+            labels = np.arange(count) % classes + first_label
+            values = labels.astype(np.uint8) if "labels" in name else random.integers(0, 256, (count, 28, 28), np.uint8)
+            arrays[name] = values
+            path = folder / (prefix + name.replace("t10k", test))
+            if packed:
+                path.with_name(path.name + ".gz").write_bytes(gzip.compress(idx_bytes(values)))
+            else:
+                path.write_bytes(idx_bytes(values))
+        return arrays
+
+    return write
