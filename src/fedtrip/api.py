@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,23 +14,37 @@ from typing import Any
 import torch
 from torch import nn
 
-from fedtrip.costs import paper_gflops_per_round, pass_cost
+from fedtrip.costs import paper_gflops_per_round, pass_cost, symbols_of
 from fedtrip.data import from_arrays
 from fedtrip.data.dataset import DataSet
-from fedtrip.engines import make_engine
-from fedtrip.errors import UserError
+from fedtrip.engines import make_engine, worker_count
+from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment import Experiment
 from fedtrip.federation import Federation, ModelSource, prepare
 from fedtrip.flat import FlatModel
-from fedtrip.result import Result, first_round_reaching
-from fedtrip.rounds import FederationState, NoUsableUpload, RoundDetails, RoundRecord, initial_state, rounds
-from fedtrip.runs import MODEL, RunWriter, check_out, read_experiment, read_model, read_records, read_summary
+from fedtrip.result import Result
+from fedtrip.rounds import FederationState, RoundDetails, RoundRecord, RunEnded, initial_state, rounds
+from fedtrip.run_writer import RunWriter
+from fedtrip.runs import MODEL, check_out, read_experiment, read_model, read_records, read_summary
 from fedtrip.store import ClientStore
 
 Data = DataSet | Mapping[str, Any] | Sequence[Any]
 OnRound = Callable[[RoundRecord], None]
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One torch thread (two do not give the same bits), gradients on, the caller's random generator left as it was."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@one_thread()
 def run(
     experiment: Experiment | None = None,
     *,
@@ -37,6 +53,7 @@ def run(
     data_dir: Path | str | None = None,
     out: Path | str | None = None,
     overwrite: bool = False,
+    resume: bool = False,
     workers: int | None = None,
     on_round: OnRound | None = None,
     progress: bool = False,
@@ -45,70 +62,84 @@ def run(
 
     `model` is your own module, or a function that makes it (then its initial weights depend on the seed); `data` is
     a `DataSet` (see `from_arrays`, `from_clients`), the four arrays (x_train, y_train, x_test, y_test), or a dict of
-    them. `out` writes a run folder. `workers` is the number of processes (default: the cores); it does not change the
-    result. `on_round` is called with each round's record.
+    them. `out` writes a run folder; with `resume` the run goes on where that folder's was interrupted, and ends with
+    the same bits as if it never had been. `workers` is the number of processes (default: the cores); it does not
+    change the result. `on_round` is called with each round's record.
     """
     where = Path(out) if out is not None else None
     if where is not None:
-        check_out(where, overwrite)
+        check_out(where, overwrite, resume)
     federation = prepare(
         experiment or Experiment(),
         model=model,
         data=None if data is None else as_dataset(data),
-        data_dir=Path(data_dir) if data_dir is not None else None,
+        data_dir=data_dir,
         progress=progress,
     )
-    return run_federation(federation, out=where, overwrite=overwrite, workers=workers, on_round=on_round)
+    return run_federation(federation, out=where, overwrite=overwrite, resume=resume, workers=workers, on_round=on_round)
 
 
+@one_thread()
 def run_federation(
     federation: Federation,
     *,
     out: Path | None = None,
     overwrite: bool = False,
+    resume: bool = False,
     workers: int | None = None,
     on_round: OnRound | None = None,
 ) -> Result:
     """Run a prepared federation."""
     experiment = federation.experiment
-    with one_thread(), make_engine(federation, workers) as engine:
-        writer = RunWriter(out, experiment, overwrite=overwrite) if out is not None else None
-        state = initial_state(federation, ClientStore())
-        flat = FlatModel(federation.module)
-        records: list[RoundRecord] = []
-        ended = None
-        try:
-            for record, details in rounds(federation, engine, state):
+    worker_count(workers)  # checked before anything is written
+    writer = None if out is None else RunWriter(out, experiment, overwrite=overwrite, resume=resume)
+    if writer is not None and writer.is_finished:
+        return replace(load_result(writer.out), build=partial(copy.deepcopy, federation.module))
+    flat = FlatModel(federation.module, federation.dataset.sample_shape)
+    state = initial_state(federation, writer.checkpoint.store if writer is not None else ClientStore())
+    records = list(writer.continue_from(state)) if writer is not None else []
+    ended = None
+    try:
+        with make_engine(federation, workers) as engine:
+            for record, details in rounds(federation, engine, state, records):
                 records.append(record)
                 if writer is not None:
-                    writer.record(record)
                     if record.round in experiment.snapshot:
                         _keep_snapshot(writer, flat, state, details)
+                    writer.record(record, state)
                 if on_round is not None:
                     on_round(record)
-                if experiment.stop_at_target and first_round_reaching([record], experiment.target or 1.0):
-                    break
-        except NoUsableUpload as problem:
-            ended = str(problem)
-        except BaseException:
-            if writer is not None:
-                writer.close()
-            raise
-        result = Result(
-            experiment=experiment,
-            records=tuple(records),
-            state=flat.state_dict(state.server.model),
-            ended=ended,
-            gflops_per_round=_gflops_per_round(federation),
-            build=partial(copy.deepcopy, federation.module),
-        )
+    except RunEnded as problem:
+        ended = str(problem)
+        records.append(problem.record)
         if writer is not None:
-            writer.finish(result.state, result.summary())
+            writer.note(problem.record)
+        if on_round is not None:
+            on_round(problem.record)
+    finally:
+        state.memories.close()
+        if writer is not None:
+            writer.close()
+    result = Result(
+        experiment=experiment,
+        records=tuple(records),
+        state=flat.state_dict(state.server.model),
+        ended=ended,
+        gflops_per_round=_gflops_per_round(federation),
+        acceleration=flat.changes,
+        build=partial(copy.deepcopy, federation.module),
+    )
+    if writer is not None:
+        writer.finish(result.state, result.summary())
     return result
 
 
 def load_result(
-    run_folder: Path | str, *, model: ModelSource | None = None, data: Data | None = None, data_dir: Path | None = None
+    run_folder: Path | str,
+    *,
+    model: ModelSource | None = None,
+    data: Data | None = None,
+    data_dir: Path | str | None = None,
 ) -> Result:
     """A stored run as a `Result`; its trained module is built when it is asked for."""
     folder = Path(run_folder)
@@ -124,19 +155,29 @@ def load_result(
         state=read_model(folder / MODEL),
         ended=summary.get("ended"),
         gflops_per_round=summary.get("gflops_per_round"),
+        acceleration=tuple(summary.get("acceleration", ())),
         build=build,
     )
 
 
 def load(
-    run_folder: Path | str, *, model: ModelSource | None = None, data: Data | None = None, data_dir: Path | None = None
+    run_folder: Path | str,
+    *,
+    model: ModelSource | None = None,
+    data: Data | None = None,
+    data_dir: Path | str | None = None,
 ) -> nn.Module:
     """The trained module of a stored run, in evaluation mode. A model or data given from Python are given again."""
     return load_result(run_folder, model=model, data=data, data_dir=data_dir).module
 
 
+@one_thread()
 def evaluate(
-    run_folder: Path | str, *, model: ModelSource | None = None, data: Data | None = None, data_dir: Path | None = None
+    run_folder: Path | str,
+    *,
+    model: ModelSource | None = None,
+    data: Data | None = None,
+    data_dir: Path | str | None = None,
 ) -> tuple[float, float]:
     """Test accuracy and mean loss of a stored run's model on its experiment's test set."""
     folder = Path(run_folder)
@@ -147,8 +188,8 @@ def evaluate(
         module.load_state_dict(read_model(folder / MODEL))
     except RuntimeError as problem:
         raise UserError(f"model '{folder / MODEL}' does not fit the experiment: {problem}") from None
-    with one_thread(), make_engine(federation, 1) as engine:
-        return engine.evaluate(FlatModel(module).model())
+    with make_engine(federation, 1) as engine:
+        return engine.evaluate(FlatModel(module, federation.dataset.sample_shape).model())
 
 
 def as_dataset(data: Data) -> DataSet:
@@ -156,22 +197,17 @@ def as_dataset(data: Data) -> DataSet:
     if isinstance(data, DataSet):
         return data
     if isinstance(data, Mapping):
+        known = inspect.signature(from_arrays).parameters
+        for name in data:
+            if name not in known:
+                raise unknown_name("data", str(name), known)
+        missing = [name for name, p in known.items() if p.default is p.empty and name not in data]
+        if missing:
+            raise UserError(f"data lacks {', '.join(missing)}; accepted: x_train, y_train, x_test and y_test")
         return from_arrays(**data)
     if len(data) != 4:
         raise UserError(f"data has {len(data)} parts; accepted: a DataSet, or x_train, y_train, x_test, y_test")
     return from_arrays(*data)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One torch thread (two do not give the same bits), and the caller's random generator left as it was."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with torch.random.fork_rng(devices=[]):
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _keep_snapshot(writer: RunWriter, flat: FlatModel, state: FederationState, details: RoundDetails) -> None:
@@ -183,11 +219,13 @@ def _keep_snapshot(writer: RunWriter, flat: FlatModel, state: FederationState, d
 def _gflops_per_round(federation: Federation) -> float | None:
     experiment, dataset = federation.experiment, federation.dataset
     assert experiment.clients is not None
-    return paper_gflops_per_round(
-        federation.method,
+    cost = pass_cost(federation.module, dataset.sample_shape)
+    symbols = symbols_of(
         samples=experiment.samples_per_client or round(len(dataset.y_train) / experiment.clients),
         epochs=experiment.local_epochs,
         batch_size=experiment.batch_size,
         parameters=sum(p.numel() for p in federation.module.parameters()),
-        forward=pass_cost(federation.module, dataset.sample_shape).forward,
+        forward=cost.forward,
+        backward=cost.training - cost.forward,
     )
+    return paper_gflops_per_round(federation.method, symbols, experiment.local_epochs)

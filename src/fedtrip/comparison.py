@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from fedtrip.api import Data, as_dataset
-from fedtrip.compare import Row, Variant, default_methods, make_variants, read_results, run_folder, summarise
+from fedtrip.checkpoint import Checkpoint
 from fedtrip.convergence_plot import draw_convergence
 from fedtrip.data.dataset import DataSet
+from fedtrip.engines import worker_count
+from fedtrip.errors import UserError
 from fedtrip.experiment import Experiment
 from fedtrip.federation import Federation, ModelSource, prepare
 from fedtrip.files import write_json, write_text
 from fedtrip.result import Result
 from fedtrip.rounds import RoundRecord
-from fedtrip.runs import check_folder
+from fedtrip.runs import CHECKPOINT, EXPERIMENT, check_folder, remove_run
 from fedtrip.tables import as_csv, as_markdown, as_records
 from fedtrip.trials import Trial, run_trials
+from fedtrip.variants import Row, Variant, default_methods, make_variants, read_results, run_folder, summarise
 
 MANIFEST = "comparison.json"
 TABLE, PLOT = "table.md", "convergence.png"
@@ -71,16 +74,21 @@ def compare(
     field of the experiment to the values to try. Trials run side by side on `workers` processes (default: the cores).
     """
     base, where = experiment or Experiment(), Path(out)
+    if trials < 1:
+        raise UserError(f"trials is {trials}; accepted: at least 1")
+    worker_count(workers)
     variants = make_variants(base, methods or default_methods(), sweeps or {})
     seeds = range(base.seed, base.seed + trials)
     check_folder(where, MANIFEST, "comparison", overwrite)
     prepared = _preparer(model, None if data is None else as_dataset(data), data_dir, progress)
     complete = [prepared(variant.experiment).experiment for variant in variants]  # all checked before anything is run
 
-    if (where / MANIFEST).exists():
-        shutil.rmtree(where / "runs", ignore_errors=True)
-    where.mkdir(parents=True, exist_ok=True)
-    write_json(where / MANIFEST, {"variants": {v.label: v.folder for v in variants}, "seeds": list(seeds)})
+    try:
+        _remove_runs(where)
+        where.mkdir(parents=True, exist_ok=True)
+        write_json(where / MANIFEST, {"variants": {v.label: v.folder for v in variants}, "seeds": list(seeds)})
+    except OSError as problem:
+        raise UserError(f"--out '{where}' cannot be written: {problem.strerror or problem}") from None
     todo = [
         Trial(
             name=f"{variant.label}, seed {seed}",
@@ -105,6 +113,22 @@ def compare(
     write_json(where / "table.json", as_records(rows))
     draw_convergence(results, where / PLOT, title)
     return Comparison(title, rows, results, where)
+
+
+def _remove_runs(out: Path) -> None:
+    """Remove what an earlier comparison wrote there, and nothing else."""
+    for name in (TABLE, "table.csv", "table.json", PLOT):
+        (out / name).unlink(missing_ok=True)
+    variants = sorted((out / "runs").glob("*/")) if (out / MANIFEST).exists() else []
+    for run in (run for variant in variants for run in sorted(variant.glob("*/"))):
+        if (run / EXPERIMENT).is_file():
+            Checkpoint(run / CHECKPOINT).remove()
+            remove_run(run)
+        with suppress(OSError):  # it holds something else
+            run.rmdir()
+    for emptied in (*variants, out / "runs"):
+        with suppress(OSError):
+            emptied.rmdir()
 
 
 def _preparer(

@@ -25,7 +25,8 @@ def draw_convergence(results: Mapping[str, Sequence[Result]], path: Path, title:
         axes = figure.add_subplot()
         for number, (label, runs) in enumerate(results.items()):
             rounds, accuracy = _common_rounds(runs)
-            colour, style = COLOURS[number % len(COLOURS)], STYLES[number // len(COLOURS) % len(STYLES)]
+            colour = COLOURS[number % len(COLOURS)]
+            style = STYLES[(number + number // len(COLOURS)) % len(STYLES)]  # one line shows through another
             axes.plot(rounds, accuracy.mean(axis=0), style, color=colour, label=label, linewidth=1.6)
             if len(runs) > 1:
                 axes.fill_between(rounds, accuracy.min(0), accuracy.max(0), color=colour, alpha=0.13, linewidth=0)
@@ -39,8 +40,9 @@ def draw_convergence(results: Mapping[str, Sequence[Result]], path: Path, title:
         axes.set(xlabel="communication round", ylabel="test accuracy", title=title + band)
         axes.title.set_fontsize(10)
         axes.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0, decimals=0))
+        axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
         axes.grid(alpha=0.25, linewidth=0.6)
-        axes.legend(frameon=False, ncols=2 if len(results) > 8 else 1, loc="lower right")
+        axes.legend(frameon=False, ncols=2 if len(results) > 8 else 1, loc="best")
         with replacing(path) as temporary:
             figure.savefig(temporary, dpi=160)
 

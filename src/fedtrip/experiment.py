@@ -15,8 +15,11 @@ from fedtrip.partition_spec import parse_partition
 PYTHON = "python:"
 """A data set or model given as a Python object is stored as this prefix and its SHA-256."""
 
-Count = Annotated[int, Field(ge=1)]
+LARGEST = 2**63 - 1  # the largest integer of TOML
+Count = Annotated[int, Field(ge=1, le=LARGEST)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+MOST_SNAPSHOTS = 1_000_000
 
 
 class MethodChoice(BaseModel):
@@ -36,14 +39,15 @@ class Experiment(BaseModel):
     """version of this description's format"""
     dataset: str = "digits"
     """a known data set, idx:FOLDER or npz:FILE"""
-    mean: tuple[float, ...] | None = None
+    mean: tuple[Finite, ...] | None = None
     """input normalisation: mean, one number or one a channel (default: the data set's own)"""
     std: tuple[Rate, ...] | None = None
     """input normalisation: deviation, like `mean`"""
     partition: str | None = None
-    """iid, dirichlet:ALPHA, orthogonal:CLUSTERS; data that come split are `given` (default: dirichlet:0.5)"""
+    """iid, dirichlet:ALPHA, orthogonal:CLUSTERS, or given (default: dirichlet:0.5, or given if the data come split)"""
     draw: Literal["overlap", "nested", "disjoint"] = "overlap"
-    """how clients draw: independently from the whole set, nested (the authors' framework), or without sharing"""
+    """overlap: clients draw independently from the whole set; nested: as in the authors' framework; disjoint: no
+    sample has two clients"""
     clients: Count | None = None
     """N, all clients (default: 10, or what the data are split into)"""
     per_round: Count | None = None
@@ -69,16 +73,16 @@ class Experiment(BaseModel):
     weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """λ of a coupled L2 penalty in local training"""
     keep_optimizer_state: bool = False
-    """whether a client keeps its momentum buffer from one of its rounds to the next"""
+    """a client keeps its momentum buffer from one of its rounds to the next"""
     eval_every: Count = 1
-    """rounds between evaluations on the test set (the last round is always evaluated)"""
+    """rounds between evaluations on the test set; the last round is always evaluated"""
     target: Annotated[float, Field(gt=0, le=1)] | None = None
     """test accuracy to reach (default: the paper's for its cases, 0.90 on digits)"""
     stop_at_target: bool = False
-    """whether the run ends at the first round that reaches the target"""
+    """end the run at the first round that reaches the target"""
     snapshot: tuple[Count, ...] = ()
-    """rounds of which the global and the local models are kept"""
-    seed: Annotated[int, Field(ge=0)] = 0
+    """rounds of which the global and the local models are kept, e.g. 10,20-30"""
+    seed: Annotated[int, Field(ge=0, le=LARGEST)] = 0
     """seed of all randomness"""
 
     @field_validator("method", mode="before")
@@ -109,8 +113,8 @@ class Experiment(BaseModel):
 
     @field_validator("snapshot", mode="before")
     @classmethod
-    def _rounds_from_text(cls, value: object) -> object:
-        return round_list(value) if isinstance(value, str) else value
+    def _rounds_from_short_forms(cls, value: object) -> object:
+        return round_list(value) if isinstance(value, str) else (value,) if isinstance(value, int) else value
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
@@ -122,7 +126,7 @@ class Experiment(BaseModel):
             raise ValueError(f"snapshot is {max(self.snapshot)}; accepted: rounds from 1 to {self.rounds}")
         return self
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, /, **fields: Any) -> None:
         try:
             super().__init__(**fields)
         except ValidationError as problem:
@@ -133,23 +137,28 @@ class Experiment(BaseModel):
         return Experiment(**{**{name: getattr(self, name) for name in self.model_fields_set}, **changes})
 
     @classmethod
-    def from_toml(cls, path: Path) -> Experiment:
+    def from_toml(cls, path: Path | str) -> Experiment:
         """Read an experiment file; what it leaves out takes its default."""
         try:
-            fields = tomllib.loads(path.read_text(encoding="utf-8"))
+            fields = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as problem:
             raise UserError(f"experiment file '{path}' cannot be read: {problem.strerror or problem}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        except ValueError as problem:  # bad TOML, bad UTF-8, an integer of more digits than Python reads
             raise UserError(f"experiment file '{path}' is not valid TOML: {problem}") from None
+        except RecursionError:
+            raise UserError(f"experiment file '{path}' is not valid TOML: it is nested too deeply") from None
         try:
             return cls(**fields)
         except UserError as problem:
             raise UserError(f"experiment file '{path}': {problem}") from None
 
     def to_toml(self) -> str:
-        """The experiment as TOML: every field that has a value, the method's options in a table of their own."""
-        fields = self.model_dump(mode="json", exclude_none=True, exclude={"method"})
-        fields["method"] = {"name": self.method.name, **self.method.options}
+        """The experiment as TOML: every field that has a value, the method's options in a table of their own.
+
+        TOML has no null: an option that is None is left out too, and is its default again when it is read.
+        """
+        fields = _without_none(self.model_dump(mode="json"))
+        fields["method"] = {"name": self.method.name, **fields["method"]["options"]}
         return tomli_w.dumps(fields)
 
 
@@ -157,11 +166,16 @@ def round_list(text: str) -> tuple[int, ...]:
     """`10,20-22` as (10, 20, 21, 22)."""
     rounds: set[int] = set()
     for part in filter(None, (part.strip() for part in text.split(","))):
-        first, _, last = part.partition("-")
+        first, dash, last = part.partition("-")
         try:
-            rounds.update(range(int(first), int(last or first) + 1))
+            span = range(int(first), int(last if dash else first) + 1)
         except ValueError:
-            raise ValueError(f"rounds '{text}' cannot be read; accepted: numbers and ranges like 10,20-30") from None
+            span = range(0)
+        if not span:
+            raise ValueError(f"rounds '{text}' cannot be read; accepted: numbers and ranges like 10,20-30")
+        if len(span) > MOST_SNAPSHOTS:
+            raise ValueError(f"rounds '{text}' are too many; accepted: at most {MOST_SNAPSHOTS:,}")
+        rounds.update(span)
     return tuple(sorted(rounds))
 
 
@@ -171,10 +185,26 @@ def explain(problem: ValidationError) -> str:
     for error in problem.errors():
         field, message = ".".join(str(part) for part in error["loc"]), error["msg"]
         if error["type"] == "extra_forbidden":
-            findings.append(str(unknown_name("field", field, Experiment.model_fields)))
+            *within, name = map(str, error["loc"])
+            known = Experiment.model_fields if not within else MethodChoice.model_fields
+            findings.append(str(unknown_name("field", ".".join([*within, name]), known)))
         elif error["type"] == "value_error":
             findings.append(message.removeprefix("Value error, "))
         else:
             accepted = message.removeprefix("Input should be ")
-            findings.append(f"{field} is {error['input']!r}; accepted: {accepted}")
+            findings.append(f"{field} is {_short(error['input'])}; accepted: {accepted}")
     return "; ".join(findings)
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(inner) for key, inner in value.items() if inner is not None}
+    return [_without_none(inner) for inner in value if inner is not None] if isinstance(value, list) else value
+
+
+def _short(value: object) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python writes
+        text = f"a {type(value).__name__} too large to be shown"
+    return text if len(text) <= 80 else f"{text[:77]}..."

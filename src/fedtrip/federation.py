@@ -11,6 +11,7 @@ from torch import nn
 
 from fedtrip.data import load_dataset
 from fedtrip.data.dataset import DataSet
+from fedtrip.data.normalisation import normalisation
 from fedtrip.defaults import default_samples, default_target
 from fedtrip.errors import UserError
 from fedtrip.experiment import PYTHON, Experiment
@@ -40,7 +41,7 @@ def prepare(
     *,
     model: ModelSource | None = None,
     data: DataSet | None = None,
-    data_dir: Path | None = None,
+    data_dir: Path | str | None = None,
     progress: bool = False,
     loaded: DataSet | None = None,
 ) -> Federation:
@@ -48,14 +49,19 @@ def prepare(
 
     `loaded` is the experiment's named data set if the caller has loaded it before.
     """
-    method = make_method(  # first, because it costs nothing
-        experiment.method.name, experiment.method.options, model=experiment.model, dataset=experiment.dataset
+    # Objects given from Python replace the names, so that no default of a named model or data set is theirs.
+    named = experiment.but(
+        model=PYTHON if model is not None else experiment.model,
+        dataset=PYTHON if data is not None else experiment.dataset,
     )
-    dataset = loaded or _dataset(experiment, data, data_dir, progress)
+    method = make_method(  # first, because it costs nothing
+        experiment.method.name, experiment.method.options, model=named.model, dataset=named.dataset
+    )
+    dataset = loaded or _dataset(experiment, data, None if data_dir is None else Path(data_dir), progress)
     module, model_name = _module(experiment, dataset, model)
     if method.needs_representation:
         Tap(module, experiment.representation).remove()
-    complete = _complete(experiment, dataset, method).but(
+    complete = _complete(named, dataset, method).but(
         model=model_name, dataset=PYTHON + dataset.sha256() if data is not None else experiment.dataset
     )
     return Federation(complete, dataset, partition_of(complete, dataset), module, method)
@@ -87,6 +93,9 @@ def _complete(experiment: Experiment, dataset: DataSet, method: Method) -> Exper
         raise UserError(f"per_round is {experiment.per_round}; accepted: at most the number of clients, {clients}")
     if given is not None and experiment.samples_per_client is not None:
         raise UserError("samples_per_client has no meaning: the data come split; accepted: leave it out")
+    target = experiment.target or default_target(experiment.dataset, experiment.model)
+    if experiment.stop_at_target and target is None:
+        raise UserError("stop_at_target needs a target, which this data set has none of; accepted: give a target too")
     return experiment.but(
         partition=experiment.partition or ("given" if given is not None else "dirichlet:0.5"),
         clients=clients,
@@ -97,7 +106,7 @@ def _complete(experiment: Experiment, dataset: DataSet, method: Method) -> Exper
         mean=dataset.mean,
         std=dataset.std,
         momentum=method.momentum if experiment.momentum is None else experiment.momentum,
-        target=experiment.target or default_target(experiment.dataset, experiment.model),
+        target=target,
         method={"name": experiment.method.name, "options": options_of(method)},
     )
 
@@ -108,10 +117,11 @@ def _dataset(experiment: Experiment, data: DataSet | None, data_dir: Path | None
         if demanded is not None:
             raise UserError(f"dataset is a Python object with SHA-256 {demanded}; accepted: give it again as data=")
         return load_dataset(experiment.dataset, data_dir, mean=experiment.mean, std=experiment.std, progress=progress)
-    if demanded is not None and data.sha256() != demanded:
-        raise UserError(f"data has SHA-256 {data.sha256()}; accepted: the one of the experiment, {demanded}")
     if experiment.mean is not None and experiment.std is not None:
-        return replace(data, mean=experiment.mean, std=experiment.std)
+        mean, std = normalisation(data.x_train, experiment.mean, experiment.std)
+        data = replace(data, mean=mean, std=std)
+    if demanded is not None and data.sha256() != demanded:  # the digest covers the normalisation
+        raise UserError(f"data has SHA-256 {data.sha256()}; accepted: the one of the experiment, {demanded}")
     return data
 
 

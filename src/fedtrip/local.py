@@ -139,7 +139,7 @@ class ClientLocal:
         flat.h.zero_()
         flat.module.eval()
         for x, y in zip(torch.split(self._x, FROZEN_BATCH), torch.split(self._y, FROZEN_BATCH), strict=True):
-            loss = functional.cross_entropy(flat.module(x), y, reduction="sum")
+            loss = functional.cross_entropy(flat.module(flat.prepared(x)), y, reduction="sum")
             loss.backward()  # type: ignore[no-untyped-call]
         self.macs += self._cost.training * len(self._y)
         return (flat.h / len(self._y)).add_(flat.w, alpha=self._settings.weight_decay)
@@ -150,7 +150,7 @@ class ClientLocal:
         self.macs += self._cost.forward * len(self._y)
         for x in torch.split(self._x, FROZEN_BATCH):
             with torch.no_grad():
-                yield self._flat.module(x)
+                yield self._flat.module(self._flat.prepared(x))
 
     def _batches(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Every epoch in a new order, a function of seed, round and client alone; the generator that dropout
@@ -162,7 +162,7 @@ class ClientLocal:
             order = torch.from_numpy(generator.permutation(len(self._y)))
             yield from zip(
                 torch.split(order, settings.batch_size),
-                torch.split(self._x[order], settings.batch_size),
+                torch.split(self._flat.prepared(self._x[order]), settings.batch_size),
                 torch.split(self._y[order], settings.batch_size),
                 strict=True,
             )

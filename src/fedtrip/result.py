@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from fedtrip._version import __version__
 from fedtrip.experiment import Experiment
 from fedtrip.flat import state_sha256
-from fedtrip.rounds import RoundRecord
+from fedtrip.rounds import RoundRecord, first_round_reaching
 
 if TYPE_CHECKING:
     import pandas
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
 
 LAST_ROUNDS = 10
 """The final accuracy is the mean over this many last evaluated rounds, as in the paper."""
-
-
-def first_round_reaching(records: Sequence[RoundRecord], target: float) -> int | None:
-    """The first round whose test accuracy is at least the target; None if there is none."""
-    return next((r.round for r in records if r.accuracy is not None and r.accuracy >= target), None)
 
 
 @dataclass(frozen=True)
@@ -37,6 +33,8 @@ class Result:
     """why the run ended before its last round; None if it did not, or reached its target"""
     gflops_per_round: float | None
     """the paper's accounting: forward passes and attaching operations of one client"""
+    acceleration: tuple[str, ...]
+    """what was changed in the private copy of the module to make it faster; see `fedtrip.accelerate`"""
     build: Callable[[], nn.Module]
 
     @property
@@ -103,7 +101,9 @@ class Result:
             "gmacs_to_target": to_target["gmacs"],
             "megabytes": whole["megabytes"],
             "megabytes_to_target": to_target["megabytes"],
+            "client_memory_megabytes": max((r.client_memory for r in self.records), default=0) / 1e6,
             "refused_uploads": sum(len(r.refused) for r in self.records),
+            "acceleration": list(self.acceleration),
             "ended": self.ended,
             "model_sha256": self.model_sha256,
             "seconds": sum(r.seconds for r in self.records),
@@ -113,5 +113,5 @@ class Result:
 
 def versions() -> dict[str, str]:
     """What the bits of a run depend on beside the experiment."""
-    packages = {name: metadata.version(name) for name in ("fedtrip", "torch", "numpy")}
-    return {**packages, "python": platform.python_version(), "machine": platform.machine()}
+    packages = {name: metadata.version(name) for name in ("torch", "numpy")}
+    return {"fedtrip": __version__, **packages, "python": platform.python_version(), "machine": platform.machine()}

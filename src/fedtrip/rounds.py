@@ -31,10 +31,12 @@ class RoundRecord:
     bytes_down: int
     bytes_up: int
     macs: int
-    """multiply-adds of all clients together"""
+    """multiply-adds of all clients and of the server together"""
     seconds: float
     refused: Mapping[int, str] = field(default_factory=dict)
     """clients whose upload was left out, and why"""
+    client_memory: int = 0
+    """bytes that a client of this round keeps until its next, the most of any"""
 
 
 @dataclass
@@ -53,21 +55,20 @@ class RoundDetails:
     uploads: tuple[Upload, ...]
 
 
-class NoUsableUpload(RuntimeError):
-    """A round in which no client sent anything that can be averaged: the run ends with the last good model."""
+class RunEnded(RuntimeError):
+    """A round that left no usable model: the run ends with the model of the round before."""
 
-    def __init__(self, record: RoundRecord) -> None:
-        reasons = sorted(set(record.refused.values()))
+    def __init__(self, why: str, record: RoundRecord) -> None:
         super().__init__(
-            f"round {record.round}: none of the {len(record.clients)} uploads could be used ({'; '.join(reasons)}); "
-            "the training diverged: a smaller learning rate or regulariser may help"
+            f"round {record.round}: {why}; the training diverged: a smaller learning rate or regulariser may help"
         )
         self.record = record
 
 
 def initial_state(federation: Federation, memories: ClientStore) -> FederationState:
     """The state before the first round."""
-    model, experiment = FlatModel(federation.module).model(), federation.experiment
+    experiment = federation.experiment
+    model = FlatModel(federation.module, federation.dataset.sample_shape).model()
     assert experiment.clients is not None
     server = Server(
         model=model, state=federation.method.start(model["w"]), clients=experiment.clients, lr=experiment.lr
@@ -82,15 +83,24 @@ def chosen_clients(seed: int, round_number: int, clients: int, per_round: int) -
 
 
 def rounds(
-    federation: Federation, engine: Engine, state: FederationState
+    federation: Federation, engine: Engine, state: FederationState, before: Sequence[RoundRecord] = ()
 ) -> Iterator[tuple[RoundRecord, RoundDetails]]:
-    """Run the remaining rounds, advancing `state`; one record for each.
+    """Run the remaining rounds, advancing `state`; one record for each. `before` are those of a run that goes on.
 
-    Raises `NoUsableUpload`, with the state as it was before that round.
+    Raises `RunEnded`, with the state as it was before that round.
     """
     experiment = federation.experiment
-    while state.round < experiment.rounds:
-        yield one_round(federation, engine, state)
+    goal = experiment.target if experiment.stop_at_target else None
+    reached = goal is not None and first_round_reaching(before, goal) is not None
+    while state.round < experiment.rounds and not reached:
+        record, details = one_round(federation, engine, state)
+        yield record, details
+        reached = goal is not None and first_round_reaching([record], goal) is not None
+
+
+def first_round_reaching(records: Sequence[RoundRecord], target: float) -> int | None:
+    """The first round whose test accuracy is at least the target; None if there is none."""
+    return next((r.round for r in records if r.accuracy is not None and r.accuracy >= target), None)
 
 
 def one_round(federation: Federation, engine: Engine, state: FederationState) -> tuple[RoundRecord, RoundDetails]:
@@ -117,32 +127,40 @@ def one_round(federation: Federation, engine: Engine, state: FederationState) ->
         uploads = []
         for outcome in engine.clients(tasks):
             bytes_up += size_in_bytes(outcome.upload)
-            macs += outcome.macs
+            macs += outcome.macs + sum(vector.numel() for vector in outcome.upload.values())  # and its averaging
             reason = reason_to_refuse(outcome, server.model)
             if reason is not None:
                 refused[outcome.client] = reason
                 continue
             uploads.append(Upload(outcome.client, outcome.samples, outcome.upload))
             memories[outcome.client] = outcome.memory
-        if not uploads:
+        if uploads:
+            server = _with_averaged_buffers(method.aggregate(server, uploads), method, uploads)
+            why = None if is_finite(server.model) else "the server's step gave a global model that is not finite"
+        else:
+            reasons = "; ".join(sorted(set(refused.values())))
+            why = f"none of the {len(chosen)} uploads could be used ({reasons})"
+        if why is not None:
             seconds = time.perf_counter() - began
-            raise NoUsableUpload(RoundRecord(number, None, None, chosen, bytes_down, bytes_up, macs, seconds, refused))
-        server = _with_averaged_buffers(method.aggregate(server, uploads), method, uploads)
+            ended = RoundRecord(number, None, None, chosen, bytes_down, bytes_up, macs, seconds, refused)
+            raise RunEnded(why, ended)
 
+    macs += method.server_operations * server.w.numel()
     for upload in uploads:
         state.memories.put(upload.client, memories[upload.client])
+    kept = max(memories[upload.client].size_in_bytes() for upload in uploads)
     state.server, state.round = server, number
     accuracy = loss = None
     if number % experiment.eval_every == 0 or number == experiment.rounds:
         accuracy, loss = engine.evaluate(server.model)
     seconds = time.perf_counter() - began
-    record = RoundRecord(number, accuracy, loss, chosen, bytes_down, bytes_up, macs, seconds, refused)
+    record = RoundRecord(number, accuracy, loss, chosen, bytes_down, bytes_up, macs, seconds, refused, kept)
     return record, RoundDetails(tuple(uploads))
 
 
 def size_in_bytes(vectors: Mapping[str, Tensor]) -> int:
     """The size of the arrays that travel."""
-    return sum(vector.numel() * vector.element_size() for vector in vectors.values())
+    return sum(vector.nbytes for vector in vectors.values())
 
 
 def reason_to_refuse(outcome: Outcome, model: Vectors) -> str | None:
@@ -150,9 +168,14 @@ def reason_to_refuse(outcome: Outcome, model: Vectors) -> str | None:
     for name, vector in outcome.upload.items():
         if name in model and vector.shape != model[name].shape:
             return f"'{name}' has {vector.numel()} elements instead of {model[name].numel()}"
-        if vector.is_floating_point() and not bool(torch.isfinite(vector).all()):
+        if not is_finite({name: vector}):
             return f"'{name}' is not finite"
     return None
+
+
+def is_finite(vectors: Mapping[str, Tensor]) -> bool:
+    """Whether every number is finite."""
+    return all(bool(torch.isfinite(v).all()) for v in vectors.values() if v.is_floating_point())
 
 
 def _as_sent(vectors: Vectors) -> Vectors:

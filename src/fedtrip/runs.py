@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
-from dataclasses import asdict
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -15,32 +14,35 @@ from torch import Tensor
 
 from fedtrip.errors import UserError
 from fedtrip.experiment import Experiment
-from fedtrip.files import check_parent_writable, replacing, write_json, write_text
+from fedtrip.files import check_parent_writable, replacing
 from fedtrip.rounds import RoundRecord
 
-EXPERIMENT, METRICS, MODEL, SUMMARY, SNAPSHOTS = (
+EXPERIMENT, METRICS, MODEL, SUMMARY, SNAPSHOTS, CHECKPOINT = (
     "experiment.toml",
     "metrics.jsonl",
     "model.safetensors",
     "summary.json",
     "snapshots",
+    "checkpoint",
 )
 
 
-def check_out(out: Path, overwrite: bool) -> None:
+def check_out(out: Path, overwrite: bool, resume: bool = False) -> None:
     """Refuse an --out for a run that holds something else or cannot be written; nothing is created."""
-    check_folder(out, EXPERIMENT, "run", overwrite)
+    if overwrite and resume:
+        raise UserError("--overwrite and --resume exclude each other; accepted: one of them")
+    check_folder(out, EXPERIMENT, "run", overwrite or resume, " or --resume")
 
 
-def check_folder(out: Path, mark: str, kind: str, overwrite: bool) -> None:
+def check_folder(out: Path, mark: str, kind: str, may_hold: bool, also: str = "") -> None:
     """Refuse a folder that holds something else than what `mark` marks, or that cannot be written."""
     if out.exists() and not out.is_dir():
         raise UserError(f"--out '{out}' is a file; accepted: a folder")
     if out.is_dir() and any(out.iterdir()):
         if not (out / mark).is_file():
             raise UserError(f"--out '{out}' is not empty and holds no {kind}; accepted: a new or empty folder")
-        if not overwrite:
-            raise UserError(f"--out '{out}' holds a {kind} already; accepted: another folder, or --overwrite")
+        if not may_hold:
+            raise UserError(f"--out '{out}' holds a {kind} already; accepted: another folder, --overwrite{also}")
     check_parent_writable(out, "--out")
 
 
@@ -54,42 +56,16 @@ def unused_folder(stem: str) -> Path:
     return folder.absolute()
 
 
-class RunWriter:
-    """Writes a run folder as the rounds come in."""
-
-    def __init__(self, out: Path, experiment: Experiment, *, overwrite: bool) -> None:
-        check_out(out, overwrite)
-        self.out = out
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            for name in (EXPERIMENT, METRICS, MODEL, SUMMARY):
-                (out / name).unlink(missing_ok=True)
-            shutil.rmtree(out / SNAPSHOTS, ignore_errors=True)
-            write_text(out / EXPERIMENT, experiment.to_toml())
-            self._metrics: TextIO = (out / METRICS).open("w", encoding="utf-8")
-        except OSError as problem:
-            raise UserError(f"--out '{out}' cannot be written: {problem.strerror or problem}") from None
-
-    def record(self, record: RoundRecord) -> None:
-        """Append a round's line."""
-        self._metrics.write(json.dumps(asdict(record)) + "\n")
-        self._metrics.flush()
-
-    def snapshot(self, round_number: int, name: str, state: Mapping[str, Tensor]) -> None:
-        """Keep a model of a round: `global` or `client-K`."""
-        folder = self.out / SNAPSHOTS / f"round-{round_number:04d}"
-        folder.mkdir(parents=True, exist_ok=True)
-        write_model(folder / f"{name}.safetensors", state)
-
-    def finish(self, state: Mapping[str, Tensor], summary: Mapping[str, Any]) -> None:
-        """Write the model, then the summary: a folder with a summary is a finished run."""
-        self._metrics.close()
-        write_model(self.out / MODEL, state)
-        write_json(self.out / SUMMARY, summary)
-
-    def close(self) -> None:
-        """Leave the folder as it is."""
-        self._metrics.close()
+def remove_run(folder: Path) -> None:
+    """Remove the files of a run and the folders that are empty then; never a file that a run did not write."""
+    for name in (EXPERIMENT, METRICS, MODEL, SUMMARY):
+        (folder / name).unlink(missing_ok=True)
+    rounds = list((folder / SNAPSHOTS).glob("round-*"))
+    for model in (model for kept in rounds for model in kept.glob("*.safetensors")):
+        model.unlink()
+    for emptied in (*rounds, folder / SNAPSHOTS):
+        with suppress(OSError):  # it holds something else, or is not there
+            emptied.rmdir()
 
 
 def write_model(path: Path, state: Mapping[str, Tensor]) -> None:
@@ -126,14 +102,14 @@ def read_summary(run: Path) -> dict[str, Any]:
     return summary
 
 
-def read_records(run: Path) -> tuple[RoundRecord, ...]:
-    """The records of a stored run."""
+def read_records(run: Path, at_most: int | None = None) -> tuple[RoundRecord, ...]:
+    """The records of a stored run, or only the first ones: a round under way may have left half a line."""
     try:
         lines = (run / METRICS).read_text(encoding="utf-8").splitlines()
     except OSError as problem:
         raise UserError(f"'{run / METRICS}' cannot be read: {problem.strerror or problem}") from None
     records = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines[:at_most], 1):
         try:
             fields = json.loads(line)
             fields["clients"] = tuple(fields["clients"])

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from fedtrip.compare import Row
 from fedtrip.statistics import Estimate, Ratio
+from fedtrip.variants import Row
 
 NOTE = (
     "Rounds to target: first round with test accuracy ≥ target, mean ± standard deviation over trials; "
     "'>' marks means in which a run that never got there counts as its last round. Speed-up: fedavg's rounds over the "
-    "method's, geometric mean paired by seed, 95 % interval. Final accuracy: mean of the last 10 evaluated rounds. "
+    "method's, geometric mean paired by seed, 95 % interval; such runs make it at least ('>') or at most ('<') what is "
+    "shown, or either ('?'). Final accuracy: mean of the last 10 evaluated rounds. "
     "GFLOPs: the paper's accounting, one client, forward passes and attaching operations, to target; MB: all clients, "
     "down and up, to target."
 )
@@ -28,17 +29,17 @@ def header(rows: Sequence[Row]) -> list[str]:
     return ["variant", rounds, "reached", "speed-up [95 %]", "final acc. %", "GFLOPs", "MB"]
 
 
-def cells(row: Row) -> list[str]:
-    """One row's cells, as shown to people."""
-    bound = ">" if row.censored else ""
+def cells(row: Row, *, costs_spread: bool = True) -> list[str]:
+    """One row's cells, as shown to people; the costs with or without their deviations."""
+    bound = ">" if row.censored and row.target is not None else ""
     return [
         row.variant,
         bound + _spread(row.rounds, 1) if row.target is not None else "no target",
-        f"{row.trials - row.censored}/{row.trials}",
+        f"{row.trials - row.censored}/{row.trials}" if row.target is not None else "–",
         _ratio(row.speedup) if row.target is not None else "–",
         _spread(row.final_accuracy, 2, scale=100),
-        bound + _spread(row.gflops, 3) if row.gflops is not None else "not declared",
-        bound + _spread(row.megabytes, 2),
+        bound + _spread(row.gflops, 3, spread=costs_spread) if row.gflops is not None else "not declared",
+        bound + _spread(row.megabytes, 2, spread=costs_spread),
     ]
 
 
@@ -81,9 +82,9 @@ def _flat(row: Row) -> dict[str, Any]:
     return flat
 
 
-def _spread(value: Estimate, digits: int, scale: float = 1.0) -> str:
+def _spread(value: Estimate, digits: int, scale: float = 1.0, *, spread: bool = True) -> str:
     mean = f"{value.mean * scale:.{digits}f}"
-    return mean if value.std is None else f"{mean}±{value.std * scale:.{digits}f}"
+    return mean if value.std is None or not spread else f"{mean}±{value.std * scale:.{digits}f}"
 
 
 def _ratio(ratio: Ratio | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from fedtrip.api import run_federation
 from fedtrip.data.dataset import DataSet
+from fedtrip.engines import worker_count
 from fedtrip.engines.handover import Handover, SharedData, handover, share_data
 from fedtrip.engines.process import WorkerLost, WorkerProcess, answer, request
 from fedtrip.engines.shared import SharedBlock
@@ -39,7 +39,7 @@ def run_trials(trials: Sequence[Trial], *, workers: int | None, on_round: OnTria
 
     A process that dies is replaced and its trial begun again.
     """
-    count = min(workers or os.cpu_count() or 1, len(trials))
+    count = min(worker_count(workers), len(trials))
     if count == 1:
         for trial in trials:
             told = None if on_round is None else partial(on_round, trial)
@@ -57,7 +57,9 @@ class _TrialPool:
         self._count = count
         self._blocks: dict[int, tuple[DataSet, SharedBlock, SharedData]] = {}
         self._processes: dict[Connection, tuple[WorkerProcess, Trial]] = {}
-        self._idle: list[tuple[WorkerProcess, frozenset[int]]] = []
+        self._idle: list[WorkerProcess] = []
+        self._known: dict[WorkerProcess, frozenset[int]] = {}
+        """the data sets whose memory a process inherited when it was started"""
 
     def __enter__(self) -> _TrialPool:
         return self
@@ -65,7 +67,7 @@ class _TrialPool:
     def __exit__(self, *_: object) -> None:
         for process, _trial in self._processes.values():
             process.stop()
-        for process, _known in self._idle:
+        for process in self._idle:
             process.stop()
         for _dataset, block, _shared in self._blocks.values():
             block.close()
@@ -95,7 +97,7 @@ class _TrialPool:
                         on_round(trial, news)
                     continue
                 del self._processes[connection]
-                self._idle.append((process, frozenset(self._blocks)))
+                self._idle.append(process)
                 yield trial
 
     def _start(self, trial: Trial) -> None:
@@ -103,15 +105,17 @@ class _TrialPool:
         federation = trial.prepare()
         shared = self._shared(federation.dataset)
         key = id(federation.dataset)
-        process = next((p for p, known in self._idle if key in known), None)
+        work = (handover(federation, shared), trial.out)
+        process = next((idle for idle in self._idle if key in self._known[idle]), None)
         if process is None:
             if self._idle:
-                self._idle.pop()[0].stop()
+                self._idle.pop().stop()
             descriptors = [data.descriptor for _, _, data in self._blocks.values()]
-            process = WorkerProcess("fedtrip.trials:serve", descriptors=descriptors)
+            process = WorkerProcess("fedtrip.trials:serve", *work, descriptors=descriptors)
+            self._known[process] = frozenset(self._blocks)
         else:
-            self._idle = [(p, known) for p, known in self._idle if p is not process]
-        process.send((handover(federation, shared), trial.out))
+            self._idle.remove(process)
+            process.send(work, by_value=True)
         self._processes[process.connection] = (process, trial)
 
     def _shared(self, dataset: DataSet) -> SharedData:
@@ -122,10 +126,9 @@ class _TrialPool:
         return self._blocks[id(dataset)][2]
 
 
-def serve(connection: Connection) -> None:
+def serve(connection: Connection, work: Handover, out: Path) -> None:
     """In the worker process: run trial after trial."""
     while True:
-        work, out = request(connection)
-        assert isinstance(work, Handover)
         run_federation(work.federation(), out=out, overwrite=True, workers=1, on_round=lambda r: answer(connection, r))
         answer(connection, "done")
+        work, out = request(connection)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -15,6 +15,9 @@ from fedtrip.costs import pass_cost
 from fedtrip.federation import Federation
 from fedtrip.flat import FlatModel
 from fedtrip.local import FROZEN_BATCH, ClientLocal, LocalSettings, Outcome, Task, perform
+
+CACHED_BYTES = 128 * 2**20
+"""Normalised inputs of recent clients that a process keeps, so that a federation of few clients prepares them once."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,10 @@ class Workbench:
     def __init__(self, federation: Federation) -> None:
         experiment = federation.experiment
         assert experiment.momentum is not None
-        self._method, self._dataset, self._partition = federation.method, federation.dataset, federation.partition
-        self._flat = FlatModel(federation.module)
+        self._method, self._partition = federation.method, federation.partition
+        self._dataset = federation.dataset.with_test_inputs()
+        watched = experiment.representation if federation.method.needs_representation else None
+        self._flat = FlatModel(federation.module, self._dataset.sample_shape, watched)
         self._initial = self._flat.w.clone()
         self._cost = pass_cost(federation.module, self._dataset.sample_shape)
         self._settings = LocalSettings(
@@ -52,25 +57,41 @@ class Workbench:
             needs_representation=federation.method.needs_representation,
             representation=experiment.representation,
         )
-        self._share = lru_cache(maxsize=64)(self._partition.share)
+        self._cache: OrderedDict[int, tuple[Tensor, Tensor]] = OrderedDict()
+        self._cached_bytes = 0
 
     def client(self, task: Task) -> Outcome:
         """Do one client's part of an exchange."""
-        rows = self._share(task.client)
-        x, y = self._dataset.normalised(self._dataset.x_train[rows]), self._dataset.y_train[rows]
+        x, y = self._samples(task.client)
         local = ClientLocal(self._flat, self._initial, x, y, self._settings, task, self._cost)
-        return perform(self._method, task, local, len(rows))
+        return perform(self._method, task, local, len(y))
 
     def evaluate(self, model: Mapping[str, Tensor], batches: Sequence[int]) -> list[BatchScore]:
         """Summed loss and correct predictions on these batches of the test set."""
+        inputs = self._dataset.test_inputs
+        assert inputs is not None
         self._flat.load(model)
         self._flat.module.eval()
         scores = []
         with torch.inference_mode():
             for batch in batches:
                 rows = slice(batch * FROZEN_BATCH, (batch + 1) * FROZEN_BATCH)
-                x, y = self._dataset.normalised(self._dataset.x_test[rows]), self._dataset.y_test[rows]
+                x, y = self._flat.prepared(inputs[rows]), self._dataset.y_test[rows]
                 logits = self._flat.module(x)
                 loss = functional.cross_entropy(logits, y, reduction="sum")
                 scores.append(BatchScore(float(loss), int((logits.argmax(1) == y).sum())))
         return scores
+
+    def _samples(self, client: int) -> tuple[Tensor, Tensor]:
+        """A client's normalised inputs and its labels, kept for its next turn as long as there is room."""
+        if client in self._cache:
+            self._cache.move_to_end(client)
+            return self._cache[client]
+        rows = self._partition.share(client)
+        x, y = self._dataset.normalised(self._dataset.x_train[rows]), self._dataset.y_train[rows]
+        self._cache[client] = x, y
+        self._cached_bytes += x.nbytes
+        while self._cached_bytes > CACHED_BYTES:
+            _, (oldest, _) = self._cache.popitem(last=False)
+            self._cached_bytes -= oldest.nbytes
+        return x, y

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import typer
 
@@ -14,6 +17,13 @@ from fedtrip.cli.partition import partition
 from fedtrip.cli.run import evaluate, run
 from fedtrip.errors import UserError
 
+
+def _help(command: Callable[..., None]) -> str:
+    """A command's docstring with each paragraph on one line, so that it is wrapped at the terminal's width only."""
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    return "\n\n".join(text if text.startswith(" ") else " ".join(text.split()) for text in paragraphs)
+
+
 app = typer.Typer(
     name="fedtrip",
     no_args_is_help=True,
@@ -23,13 +33,8 @@ app = typer.Typer(
     help="Federated learning on non-IID data: which method needs the fewest rounds, bytes and FLOPs on yours.\n\n"
     "Start with [bold]fedtrip compare[/]: it needs no data and no options.",
 )
-app.command()(run)
-app.command()(compare)
-app.command()(evaluate)
-app.command()(partition)
-app.command()(catalogue.methods)
-app.command()(catalogue.datasets)
-app.command()(catalogue.models)
+for _command in (run, compare, evaluate, partition, catalogue.methods, catalogue.datasets, catalogue.models):
+    app.command(help=_help(_command))(_command)
 app.add_typer(data.app, name="data")
 
 
@@ -49,16 +54,33 @@ def _root(
 def main() -> None:
     """Run the command line: bad input ends with one clear line and exit code 2."""
     try:
-        app()
+        code = app(prog_name="fedtrip", standalone_mode=False)
     except UserError as problem:
-        err.print(f"[red]error:[/] {_escaped(str(problem))}", soft_wrap=True)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        err.print("interrupted")
-        sys.exit(130)
+        _fail(str(problem))
+    except typer.Abort:
+        _fail("interrupted", 130)
+    except Exception as problem:
+        if not hasattr(problem, "format_message"):  # not one of the command line parser's: a bug, shown as one
+            raise
+        _fail(_of_the_parser(problem))
+    if code == 130:
+        _fail("interrupted", code)
+    sys.exit(code)
 
 
-def _escaped(text: str) -> str:
+def _of_the_parser(problem: Any) -> str:
+    """What is wrong with the command line, and where its help is."""
+    message = problem.format_message().replace("Input should be ", "accepted: ").rstrip(".")
+    context = getattr(problem, "ctx", None)
+    if type(problem).__name__ == "NoArgsIsHelpError":
+        print(message)
+        sys.exit(0)
+    return f"{message}; see {context.command_path if context is not None else 'fedtrip'} --help"
+
+
+def _fail(message: str, code: int = 2) -> None:
+    """One line on stderr, whatever the message holds."""
     from rich.markup import escape
 
-    return escape(text)
+    err.print(f"[red]error:[/] {escape(' '.join(message.split()))}", soft_wrap=True)
+    sys.exit(code)

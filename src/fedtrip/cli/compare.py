@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from fedtrip.cli.console import err, out, print_json
@@ -16,10 +17,14 @@ from fedtrip.cli.progress import Live, note_of, refusals
 from fedtrip.errors import UserError
 
 if TYPE_CHECKING:
-    from fedtrip.compare import Variant
     from fedtrip.comparison import Comparison
     from fedtrip.rounds import RoundRecord
     from fedtrip.trials import Trial
+    from fedtrip.variants import Variant
+
+
+WIDE = 110
+"""Columns from which the terminal's table has room for the deviations of the costs; table.md always has them."""
 
 
 @with_experiment_options
@@ -27,31 +32,42 @@ def compare(
     experiment_file: ExperimentFile = None,
     data_dir: DataDir = None,
     methods: Annotated[
-        str, typer.Option(help="Methods, comma-separated, or all.", rich_help_panel="Comparison")
+        str,
+        typer.Option(
+            help="methods, comma-separated; all: the paper's six (default: all)",
+            rich_help_panel="Comparison",
+            show_default=False,
+        ),
     ] = "all",
     trials: Annotated[
-        int, typer.Option(help="Runs of each variant, on consecutive seeds.", min=1, rich_help_panel="Comparison")
+        int,
+        typer.Option(
+            help="runs of each variant, on consecutive seeds from --seed (default: 3)",
+            rich_help_panel="Comparison",
+            show_default=False,
+        ),
     ] = 3,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
-            help="Options and sweeps: fedtrip.mu=0.1,0.4,1, method.mu=0.4, or a field: lr=0.01,0.1; repeatable.",
+            help="options and sweeps: of one method, fedtrip.mu=0.1,0.4,1; of every method, method.mu=0.4; a field, "
+            "lr=0.01,0.1; repeatable",
             rich_help_panel="Comparison",
         ),
     ] = None,
     device: Device = "cpu",  # noqa: ARG001, checked by its callback
     workers: Annotated[
         int | None,
-        typer.Option(help="Runs at the same time; does not change results. [default: the cores]", show_default=False),
+        typer.Option(help="runs at the same time; does not change results (default: the cores)", show_default=False),
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder to write. [default: a new one in runs/]", show_default=False),
+        typer.Option("--out", help="folder to write (default: a new one in runs/)", show_default=False),
     ] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace the comparison that --out holds.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the comparison that --out holds")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print the table as JSON")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="no progress")] = False,
     *,
     fields: dict[str, Any],
 ) -> None:
@@ -64,7 +80,7 @@ def compare(
 
       fedtrip compare --methods fedtrip,fedavg --trials 10
 
-      fedtrip compare --dataset fashion-mnist --model cnn --set fedtrip.mu=0.1,0.4,1
+      fedtrip compare --methods fedtrip,fedavg --set fedtrip.mu=0.1,0.4,1
     """
     from fedtrip.comparison import compare as run_comparison
     from fedtrip.experiment import Experiment
@@ -112,7 +128,9 @@ class _Progress:
 
     def finished(self, trial: Trial) -> None:
         assert self._live is not None
-        self._live.advance(f"{trial.name} finished", steps=trial.rounds - self._done.get(trial.name, 0))
+        left = trial.rounds - self._done.get(trial.name, 0)
+        if left:
+            self._live.advance(f"{trial.name} finished early", steps=left)
 
     def __enter__(self) -> _Progress:
         return self
@@ -129,17 +147,27 @@ def _show(comparison: Comparison, as_json: bool) -> None:
     for label, runs in comparison.results.items():
         for run in runs:
             if run.ended is not None:
-                err.print(f"[red]ended early:[/] {label}, seed {run.experiment.seed}: {run.ended}", soft_wrap=True)
+                told = escape(f"{label}, seed {run.experiment.seed}: {run.ended}")
+                err.print(f"[red]ended early:[/] {told}", soft_wrap=True)
     rows, where = comparison.rows, comparison.out
     if as_json:
         print_json({"out": str(where), "rows": as_records(rows)})
         return
-    table = Table(title=f"{comparison.title}, {rows[0].trials} trials", title_justify="left", box=box.SIMPLE_HEAD)
+    trials = f"{rows[0].trials} trial{'s' if rows[0].trials > 1 else ''}"
+    out.print(f"{comparison.title}, {trials}", style="italic", markup=False, soft_wrap=True)
+    wide = out.width >= WIDE
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1 if wide else 0, 0, 1), pad_edge=False)
     for number, name in enumerate(header(rows)):
-        table.add_column(name, justify="left" if number == 0 else "right", no_wrap=number == 0)
+        if number == 0:
+            table.add_column(name, overflow="fold")
+        else:
+            table.add_column(name.replace(" ", "\n", 1), justify="right", no_wrap=True)
     best = min((row.rounds.mean for row in rows if not row.censored), default=None)
     for row in rows:
-        table.add_row(*cells(row), style="bold" if row.rounds.mean == best and not row.censored else "")
+        table.add_row(
+            *map(escape, cells(row, costs_spread=wide)),
+            style="bold" if row.rounds.mean == best and not row.censored else "",
+        )
     out.print(table)
     out.print(f"[dim]{NOTE}[/]")
-    out.print(f"\ntable  {where / TABLE}\nplot   {where / PLOT}", soft_wrap=True)
+    out.print(f"\ntable  {where / TABLE}\nplot   {where / PLOT}", markup=False, soft_wrap=True)

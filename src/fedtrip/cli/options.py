@@ -34,6 +34,7 @@ def with_experiment_options(command: Callable[..., None]) -> Callable[..., None]
     @functools.wraps(command)
     def wrapper(**arguments: Any) -> None:
         given = {name: arguments.pop(name) for name in FIELDS}
+        given.update({name: False for name in SWITCHES if arguments.pop(f"no_{name}")})
         fields = {name: value for name, value in given.items() if value is not None}
         for name in ("mean", "std"):
             if name in fields:
@@ -52,6 +53,15 @@ def with_experiment_options(command: Callable[..., None]) -> Callable[..., None]
         )
         for name, panel in FIELDS.items()
     ]
+    options += [  # to undo what an experiment file says; not shown, because it is rarely needed
+        inspect.Parameter(
+            f"no_{name}",
+            inspect.Parameter.KEYWORD_ONLY,
+            default=False,
+            annotation=Annotated[bool, typer.Option(_spelling(f"no_{name}"), hidden=True)],
+        )
+        for name in SWITCHES
+    ]
     own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in signature.parameters.values() if p.name != "fields"]
     wrapper.__signature__ = signature.replace(parameters=own[:1] + options + own[1:])  # type: ignore[attr-defined]
     wrapper.__annotations__ = {p.name: p.annotation for p in (*own, *options)}
@@ -65,6 +75,8 @@ def read_settings(settings: list[str]) -> dict[str, list[Any]]:
         key, equals, text = setting.partition("=")
         if not (key and equals and text):
             raise UserError(f"--set '{setting}' cannot be read; accepted: NAME=VALUE, e.g. method.mu=0.4")
+        if key.strip() in result:
+            raise UserError(f"--set {key.strip()} is given more than once; accepted: once, values comma-separated")
         result[key.strip()] = [_value(part) for part in text.split(",")]
     return result
 
@@ -77,14 +89,21 @@ def _device_is_cpu(device: str) -> str:
 
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="Folder with the data sets; replaces all other places.", rich_help_panel="Data"),
+    typer.Option(
+        help="folder with the data sets, each in a folder of its own (default: the folder FEDTRIP_DATA names, then "
+        "your cache folder; what is in neither is downloaded)",
+        rich_help_panel="Data",
+    ),
 ]
 ExperimentFile = Annotated[
     Path | None,
-    typer.Argument(metavar="[EXPERIMENT.toml]", help="An experiment file; the options below change single fields."),
+    typer.Argument(metavar="EXPERIMENT.toml", help="an experiment file; the options below change single fields"),
 ]
 Device = Annotated[
-    str, typer.Option(help="Only cpu for now.", rich_help_panel="Local training", callback=_device_is_cpu)
+    str,
+    typer.Option(
+        help="only cpu for now", rich_help_panel="Local training", callback=_device_is_cpu, show_default=False
+    ),
 ]
 
 
@@ -101,16 +120,18 @@ def _plain_type(name: str) -> Any:
     return next((kind for kind in (int, float, bool) if annotation is kind), str)
 
 
+SWITCHES = tuple(name for name in FIELDS if _plain_type(name) is bool)
+
+
 def _help(name: str) -> str:
     field = Experiment.model_fields[name]
-    text = field.description or ""
-    plain = field.default not in (None, (), False)
-    return f"{text[0].upper()}{text[1:]}." + (f" [default: {field.default}]" if plain else "")
+    text = " ".join((field.description or "").replace("`", "").split())
+    plain = not (field.default is None or field.default is False or field.default == ())
+    return text + (f" (default: {field.default})" if plain else "")
 
 
 def _spelling(name: str) -> str:
-    dashed = name.replace("_", "-")
-    return f"--{dashed}/--no-{dashed}" if _plain_type(name) is bool else f"--{dashed}"
+    return f"--{name.replace('_', '-')}"
 
 
 def _numbers(name: str, text: str) -> tuple[float, ...]:
@@ -123,5 +144,5 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
 def _value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text.strip()

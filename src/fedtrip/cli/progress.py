@@ -6,6 +6,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from fedtrip.cli.console import err
@@ -23,10 +24,10 @@ class Live:
         self._title, self._total, self._done, self._last_line = title, total, 0, 0.0
         self._quiet = quiet
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
@@ -44,11 +45,11 @@ class Live:
         due = self._done >= self._total or now - self._last_line > SECONDS_BETWEEN_LINES
         if due and not self._quiet and not err.is_terminal:
             self._last_line = now
-            err.print(f"{self._title}: {self._done}/{self._total}  {note}", soft_wrap=True)
+            err.print(f"{self._title}: {self._done}/{self._total}  {note}", markup=False, soft_wrap=True)
 
     def warn(self, message: str) -> None:
         """A line that stays."""
-        err.print(f"[yellow]warning:[/] {message}", soft_wrap=True)
+        err.print(f"[yellow]warning:[/] {escape(message)}", soft_wrap=True)
 
     def __enter__(self) -> Self:
         self._bar.start()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.markup import escape
 
 from fedtrip.cli.console import err, out, print_json
 from fedtrip.cli.options import DataDir, Device, ExperimentFile, absolute, read_settings, with_experiment_options
@@ -21,30 +22,35 @@ def run(
     method: Annotated[
         str | None,
         typer.Option(
-            help="fedtrip, fedavg, fedprox, slowmo, moon, feddyn, or your own as package.module:Class. "
-            "[default: fedtrip]",
-            rich_help_panel="Local training",
+            help="fedtrip, fedavg, fedprox, slowmo, moon, feddyn, or your own as package.module:Class "
+            "(default: fedtrip)",
+            rich_help_panel="Method",
             show_default=False,
         ),
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="An option of the method, e.g. method.mu=0.4; repeatable.", rich_help_panel="Local training"
+            "--set",
+            help="an option of the method, e.g. method.mu=0.4; repeatable; `fedtrip methods` explains them",
+            rich_help_panel="Method",
         ),
     ] = None,
     device: Device = "cpu",  # noqa: ARG001, checked by its callback
     workers: Annotated[
         int | None,
-        typer.Option(help="Processes; does not change the result. [default: the cores]", show_default=False),
+        typer.Option(help="processes; does not change the result (default: the cores)", show_default=False),
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--out", help="Run folder to write. [default: a new one in runs/]", show_default=False),
+        typer.Option("--out", help="run folder to write (default: a new one in runs/)", show_default=False),
     ] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace the run that --out holds.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the run that --out holds")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="go on with the run that --out holds, or begin it; same bits in the end")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="no progress")] = False,
     *,
     fields: dict[str, Any],
 ) -> None:
@@ -57,9 +63,9 @@ def run(
 
       fedtrip run --method fedavg --rounds 30
 
-      fedtrip run --dataset fashion-mnist --model cnn --set method.mu=0.4 --out runs/mine
+      fedtrip run --dataset fashion-mnist --model cnn --set method.mu=0.4
 
-      fedtrip run runs/mine/experiment.toml --seed 1
+      fedtrip run runs/mine/experiment.toml --seed 1 --out runs/again
     """
     from fedtrip.api import run_federation
     from fedtrip.experiment import Experiment
@@ -70,41 +76,51 @@ def run(
     experiment = experiment_from(base, fields, method, settings or [])
     stem = f"{experiment.method.name}-{experiment.model}-{experiment.dataset}-seed{experiment.seed}"
     where = absolute(folder) or unused_folder(stem)
-    check_out(where, overwrite)
+    if resume and folder is None:
+        raise UserError("--resume needs to know which run; accepted: --resume --out FOLDER")
+    check_out(where, overwrite, resume)
     federation = prepare(experiment, data_dir=absolute(data_dir), progress=not quiet)
     target = federation.experiment.target
     title = f"{experiment.method.name} on {experiment.dataset}"
     with Live(title, experiment.rounds, quiet=quiet) as live:
+        done = 0
 
         def show(record: Any) -> None:
-            live.advance(note_of(record, target))
+            nonlocal done
+            live.advance(note_of(record, target), steps=record.round - done)  # a resumed run begins further on
+            done = record.round
             if (message := refusals(record)) is not None:
                 live.warn(message)
 
-        result = run_federation(federation, out=where, overwrite=overwrite, workers=workers, on_round=show)
+        result = run_federation(
+            federation, out=where, overwrite=overwrite, resume=resume, workers=workers, on_round=show
+        )
     summary = result.summary()
     if as_json:
         print_json({**summary, "out": str(where)})
     else:
         _print_summary(summary, where)
     if result.ended is not None:
-        err.print(f"[red]ended early:[/] {result.ended}", soft_wrap=True)
+        err.print(f"[red]ended early:[/] {escape(result.ended)}", soft_wrap=True)
         raise typer.Exit(1)
 
 
 def evaluate(
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `fedtrip run` wrote.")],
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="a folder that `fedtrip run` wrote")],
     data_dir: DataDir = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> None:
-    """Test a stored model on its experiment's test set."""
+    """Test a stored model on its experiment's test set.
+
+    Example: fedtrip evaluate runs/mine
+    """
     from fedtrip.api import evaluate as evaluate_run
 
     accuracy, loss = evaluate_run(run_folder, data_dir=absolute(data_dir))
     if as_json:
-        print_json({"run": str(run_folder), "accuracy": accuracy, "loss": loss})
+        print_json({"run": str(run_folder), "accuracy": accuracy, "loss": loss if math.isfinite(loss) else None})
     else:
-        out.print(f"{run_folder}: test accuracy {accuracy:.4f}, loss {loss:.4f}")
+        out.print(f"{run_folder}: test accuracy {accuracy:.4f}, loss {loss:.4f}", markup=False, soft_wrap=True)
 
 
 def experiment_from(base: Any, fields: dict[str, Any], method: str | None, settings: list[str]) -> Any:
@@ -125,11 +141,10 @@ def experiment_from(base: Any, fields: dict[str, Any], method: str | None, setti
 
 def _print_summary(summary: dict[str, Any], where: Path) -> None:
     target, reached = summary["target"], summary["rounds_to_target"]
-    table = Table(show_header=False, box=None)
     rows = {
-        f"rounds to {target:.0%}" if target is not None else "rounds to target": reached
+        f"rounds to {target:.0%}" if target is not None else "target": reached
         if reached is not None
-        else ("no target" if target is None else f"not reached in {summary['rounds']}"),
+        else ("none" if target is None else f"not reached in {summary['rounds']}"),
         "final accuracy": _percent(summary["final_accuracy"]) + "  (mean of the last 10 evaluated rounds)",
         "best accuracy": _percent(summary["best_accuracy"]),
         "traffic": f"{summary['megabytes']:.2f} MB, all clients, down and up",
@@ -141,9 +156,8 @@ def _print_summary(summary: dict[str, Any], where: Path) -> None:
         "model SHA-256": summary["model_sha256"],
         "run folder": str(where),
     }
-    for name, value in rows.items():
-        table.add_row(f"[bold]{name}[/]", str(value))
-    out.print(table)
+    for name, value in rows.items():  # no table: it would cut a digest or a path that is wider than the terminal
+        out.print(f"[bold]{name:<16}[/]{escape(str(value))}", soft_wrap=True)
 
 
 def _percent(value: float | None) -> str:

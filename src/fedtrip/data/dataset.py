@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -27,6 +27,12 @@ class DataSet:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     client_train: Tensor | None = None
+    test_inputs: Tensor | None = None
+    """`x_test` normalised, if that was done already"""
+
+    def with_test_inputs(self) -> DataSet:
+        """The same data set with its test inputs normalised once for all evaluations."""
+        return self if self.test_inputs is not None else replace(self, test_inputs=self.normalised(self.x_test))
 
     @property
     def sample_shape(self) -> tuple[int, ...]:

@@ -13,12 +13,17 @@ from fedtrip.errors import UserError
 from fedtrip.federation import Federation
 
 
+def worker_count(workers: int | None) -> int:
+    """How many processes were asked for; by default as many as there are cores."""
+    if workers is not None and workers < 1:
+        raise UserError(f"workers is {workers}; accepted: at least 1")
+    return workers or os.cpu_count() or 1
+
+
 @contextmanager
 def make_engine(federation: Federation, workers: int | None = None) -> Iterator[Engine]:
     """An engine for this federation with so many workers (default: the cores), closed at the end."""
-    if workers is not None and workers < 1:
-        raise UserError(f"workers is {workers}; accepted: at least 1")
-    count = min(workers or os.cpu_count() or 1, federation.experiment.per_round or 1)
+    count = min(worker_count(workers), federation.experiment.per_round or 1)
     engine: Engine = SerialEngine(federation) if count == 1 else PoolEngine(federation, count)
     try:
         yield engine

@@ -12,7 +12,7 @@ from fedtrip.experiment import Experiment
 from fedtrip.federation import Federation, partition_of
 from fedtrip.methods import Method
 
-_ARRAYS = ("x_train", "y_train", "x_test", "y_test", "client_train")
+_ARRAYS = ("x_train", "y_train", "x_test", "y_test", "client_train", "test_inputs")
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class SharedData:
 
 def share_data(dataset: DataSet, block: SharedBlock) -> SharedData:
     """Copy a data set's arrays into shared memory, once for all processes."""
+    dataset = dataset.with_test_inputs()
     arrays = {name: getattr(dataset, name) for name in _ARRAYS if getattr(dataset, name) is not None}
     layout = block.write(arrays)
     return SharedData(block.descriptor, layout, dataset.name, dataset.classes, dataset.mean, dataset.std)

@@ -26,8 +26,6 @@ Result = TypeVar("Result")
 
 ATTEMPTS = 3
 """How often a piece of work is tried before it is held responsible for the death of its workers."""
-MOMENTUM = "optimizer momentum"
-"""Name under which a client's kept momentum travels beside its memory's vectors."""
 
 
 @dataclass(frozen=True)
@@ -82,25 +80,32 @@ class PoolEngine:
 
     def __init__(self, federation: Federation, workers: int) -> None:
         self._data, self._broadcast = SharedBlock(), SharedBlock()
-        shared = share_data(federation.dataset, self._data)
-        self._here = Workbench(on_shared_data(federation, shared))
-        self._samples = len(federation.dataset.y_test)
-        self._work = handover(federation, shared)
-        self._workers = [_Worker(self._work, self._broadcast) for _ in range(workers)]
+        self._workers: list[_Worker] = []
+        self._lost_at_start = 0
+        try:
+            shared = share_data(federation.dataset, self._data)
+            self._here = Workbench(on_shared_data(federation, shared))
+            self._samples = len(federation.dataset.y_test)
+            self._work = handover(federation, shared)
+            for _ in range(workers):
+                self._workers.append(_Worker(self._work, self._broadcast))
+        except BaseException:
+            self.close()
+            raise
 
     def clients(self, tasks: Sequence[Task]) -> list[Outcome]:
         received = self._broadcast.write(tasks[0].received) if tasks else {}
 
         def give(worker: _Worker, number: int) -> None:
             task = tasks[number]
-            memory = worker.inbox.write(_packed(task.memory))
+            memory = worker.inbox.write(task.memory.packed())
             worker.process.send(
                 ClientJob(task.client, task.round, task.exchange, received, memory, task.memory.last_round)
             )
 
         def take(worker: _Worker, number: int, content: ClientAnswer) -> Outcome:
             upload = _copies(worker.outbox.read(content.upload))
-            memory = _unpacked(_copies(worker.outbox.read(content.memory)), tasks[number].round)
+            memory = Memory.unpacked(_copies(worker.outbox.read(content.memory)), tasks[number].round)
             return Outcome(tasks[number].client, content.samples, upload, memory, content.macs)
 
         return self._map(len(tasks), give, take, lambda number: self._here.client(tasks[number]))
@@ -122,9 +127,8 @@ class PoolEngine:
 
     def wait_until_ready(self) -> None:
         """Wait for every worker, so that none of the following work is done in this process."""
-        for worker in self._workers:
-            if not worker.ready:
-                worker.ready = worker.process.receive() == "ready"
+        while starting := [worker for worker in self._workers if not worker.ready]:
+            self._hear(starting[0])
 
     def worker_pids(self) -> list[int]:
         """The processes of the pool."""
@@ -170,7 +174,9 @@ class PoolEngine:
                     except WorkerLost as problem:
                         lost(worker, number, problem)
             if not under_way:
-                if waiting:
+                if waiting and attempts[waiting[0]]:
+                    self.wait_until_ready()  # this work may be what kills processes: not in this one
+                elif waiting:
                     number = waiting.popleft()
                     results[number] = do_here(number)
                 continue
@@ -187,11 +193,18 @@ class PoolEngine:
         """The workers that have started; one that died while starting is replaced."""
         for worker in list(self._workers):
             if not worker.ready and worker.process.connection.poll():
-                try:
-                    worker.ready = worker.process.receive() == "ready"
-                except WorkerLost:
-                    self._replace(worker)
+                self._hear(worker)
         return [worker for worker in self._workers if worker.ready]
+
+    def _hear(self, worker: _Worker) -> None:
+        """Take a starting worker's first message; replace it if it died, but not for ever."""
+        try:
+            worker.ready = worker.process.receive() == "ready"
+        except WorkerLost as problem:
+            self._lost_at_start += 1
+            if self._lost_at_start >= ATTEMPTS:
+                raise RuntimeError(f"{ATTEMPTS} worker processes were lost while starting: {problem}") from problem
+            self._replace(worker)
 
     def _replace(self, worker: _Worker) -> None:
         worker.stop()
@@ -209,10 +222,10 @@ def serve(connection: Connection, work: Handover, descriptors: tuple[int, int, i
             answer(connection, bench.evaluate(broadcast.read(job.model), job.batches))
             continue
         vectors = inbox.read(job.memory)
-        memory = _unpacked(vectors, job.last_round)
+        memory = Memory.unpacked(vectors, job.last_round)
         outcome = bench.client(Task(job.client, job.round, job.exchange, broadcast.read(job.received), memory))
         upload = {f"upload {name}": vector for name, vector in outcome.upload.items()}
-        kept = {f"memory {name}": vector for name, vector in _packed(outcome.memory).items()}
+        kept = {f"memory {name}": vector for name, vector in outcome.memory.packed().items()}
         layout = outbox.write({**upload, **kept})
         answer(
             connection,
@@ -222,15 +235,6 @@ def serve(connection: Connection, work: Handover, descriptors: tuple[int, int, i
 
 def _part(layout: Layout, prefix: str) -> Layout:
     return {name.removeprefix(prefix): place for name, place in layout.items() if name.startswith(prefix)}
-
-
-def _packed(memory: Memory) -> Vectors:
-    return memory.vectors if memory.momentum is None else {**memory.vectors, MOMENTUM: memory.momentum}
-
-
-def _unpacked(vectors: Vectors, last_round: int | None) -> Memory:
-    kept = {name: vector for name, vector in vectors.items() if name != MOMENTUM}
-    return Memory(kept, last_round, vectors.get(MOMENTUM))
 
 
 def _copies(vectors: Vectors) -> Vectors:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -16,10 +17,18 @@ from typing import Any
 
 import cloudpickle
 
+from fedtrip.engines.shared import anonymous_file
 from fedtrip.errors import UserError
 
-_BOOT = "from fedtrip.engines.process import child; child({descriptor})"
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+_BOOT = "from fedtrip.engines.process import child; child({connection}, {beginning})"
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    # glibc gives large freed blocks back to the system at once; fetching them again costs a tenth of a training step
+    "MALLOC_TRIM_THRESHOLD_": str(2**30),
+    "MALLOC_MMAP_THRESHOLD_": str(2**30),
+    "MALLOC_TOP_PAD_": str(2**26),
+}
 
 
 class WorkerLost(RuntimeError):
@@ -31,26 +40,27 @@ class WorkerProcess:
 
     def __init__(self, service: str, *arguments: Any, descriptors: Sequence[int] = ()) -> None:
         self.connection, theirs = Pipe()
+        beginning = _in_a_file(pickle.dumps((sys.path, cloudpickle.dumps((service, arguments)))))
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _BOOT.format(descriptor=theirs.fileno())],
-                pass_fds=(theirs.fileno(), *descriptors),
+                [sys.executable, "-c", _BOOT.format(connection=theirs.fileno(), beginning=beginning)],
+                pass_fds=(theirs.fileno(), beginning, *descriptors),
                 stdin=subprocess.DEVNULL,
                 stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else subprocess.DEVNULL,
-                env={**os.environ, **_ONE_THREAD},
+                env={**os.environ, **_ENVIRONMENT},
             )
         finally:
             theirs.close()
-        self.send((sys.path, service, arguments))
+            os.close(beginning)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    def send(self, message: Any) -> None:
-        """Send a message; a user's own classes travel by value."""
+    def send(self, message: Any, *, by_value: bool = False) -> None:
+        """Send a message; `by_value` if it holds objects of a user's own classes."""
         try:
-            self.connection.send_bytes(cloudpickle.dumps(message))
+            self.connection.send_bytes(cloudpickle.dumps(message) if by_value else pickle.dumps(message))
         except (BrokenPipeError, ConnectionResetError):
             raise WorkerLost(self._how_it_ended()) from None
 
@@ -80,12 +90,15 @@ class WorkerProcess:
         return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-def child(descriptor: int) -> None:
+def child(descriptor: int, beginning: int) -> None:
     """What a worker process does: serve until the parent closes the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     connection = Connection(descriptor)
-    sys.path[:], service, arguments = cloudpickle.loads(connection.recv_bytes())
     try:
+        with os.fdopen(beginning, "rb") as file:
+            sys.path[:], contents = pickle.load(file)
+        service, arguments = cloudpickle.loads(contents)  # now that a user's own modules can be found
+
         import torch
 
         torch.set_num_threads(1)
@@ -101,12 +114,21 @@ def child(descriptor: int) -> None:
 
 def request(connection: Connection) -> Any:
     """In the child: the parent's next message."""
-    return cloudpickle.loads(connection.recv_bytes())
+    return pickle.loads(connection.recv_bytes())
 
 
 def answer(connection: Connection, content: Any, kind: str = "answer") -> None:
     """In the child: send something to the parent."""
     connection.send((kind, content))
+
+
+def _in_a_file(contents: bytes) -> int:
+    """The contents in an anonymous file: a pipe would make the parent wait until the new process reads it."""
+    descriptor = anonymous_file()
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(contents)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 def _has_descriptor(stream: Any) -> bool:

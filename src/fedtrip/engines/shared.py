@@ -32,7 +32,7 @@ class SharedBlock:
     """Shared memory that grows as needed. One process writes named tensors into it, others read them as views."""
 
     def __init__(self, descriptor: int | None = None) -> None:
-        self.descriptor = _anonymous_file() if descriptor is None else descriptor
+        self.descriptor = anonymous_file() if descriptor is None else descriptor
         self._bytes = torch.empty(0, dtype=torch.uint8)
 
     def write(self, tensors: Mapping[str, Tensor]) -> Layout:
@@ -62,10 +62,13 @@ class SharedBlock:
 
     def close(self) -> None:
         """Give the descriptor back; memory that is still mapped stays valid."""
-        os.close(self.descriptor)
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
 
-def _anonymous_file() -> int:
+def anonymous_file() -> int:
+    """The descriptor of a new file without a name."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("fedtrip")
     descriptor, path = tempfile.mkstemp(prefix="fedtrip-")  # systems without memfd, such as macOS

@@ -12,6 +12,7 @@ from fedtrip.errors import UserError, unknown_name
 from fedtrip.imports import import_object
 from fedtrip.methods.base import (
     Affine,
+    Attaching,
     Batch,
     Correction,
     CostSymbols,
@@ -26,10 +27,14 @@ from fedtrip.methods.base import (
     total,
 )
 from fedtrip.methods.fedavg import FedAvg
+from fedtrip.methods.feddane import FedDane
 from fedtrip.methods.feddyn import FedDyn
+from fedtrip.methods.fedgkd import FedGkd
 from fedtrip.methods.fedprox import FedProx
 from fedtrip.methods.fedtrip import FedTrip
+from fedtrip.methods.mimelite import MimeLite
 from fedtrip.methods.moon import Moon
+from fedtrip.methods.scaffold import Scaffold
 from fedtrip.methods.slowmo import SlowMo
 
 METHODS: dict[str, type[Method]] = {
@@ -39,7 +44,13 @@ METHODS: dict[str, type[Method]] = {
     "slowmo": SlowMo,
     "moon": Moon,
     "feddyn": FedDyn,
+    "scaffold": Scaffold,
+    "mimelite": MimeLite,
+    "feddane": FedDane,
+    "fedgkd": FedGkd,
 }
+IN_TABLES = ("fedtrip", "fedavg", "fedprox", "slowmo", "moon", "feddyn")
+"""The methods that the paper measures; the others it analyses or discusses."""
 
 
 def method_class(name: str) -> type[Method]:
@@ -93,20 +104,26 @@ def _sentence(message: str) -> str:
 
 
 __all__ = [
+    "IN_TABLES",
     "METHODS",
     "Affine",
+    "Attaching",
     "Batch",
     "Correction",
     "CostSymbols",
     "FedAvg",
+    "FedDane",
     "FedDyn",
+    "FedGkd",
     "FedProx",
     "FedTrip",
     "Local",
     "Memory",
     "Method",
+    "MimeLite",
     "Moon",
     "Reply",
+    "Scaffold",
     "Server",
     "SlowMo",
     "Upload",

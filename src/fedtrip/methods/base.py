@@ -102,6 +102,10 @@ class Local(Protocol):
         """∇F_k on all local samples at once (weight decay's λw included), dropout off, buffers untouched."""
 
 
+MOMENTUM = "optimizer momentum"
+"""Name under which a kept momentum lies beside a memory's vectors; no method's vector has a space in its name."""
+
+
 @dataclass(frozen=True)
 class Memory:
     """What one client keeps between its rounds. A client that was dropped or refused keeps what it had."""
@@ -112,6 +116,20 @@ class Memory:
 
     def __getitem__(self, name: str) -> Tensor:
         return self.vectors[name]
+
+    def size_in_bytes(self) -> int:
+        """What a client must store between its rounds."""
+        return sum(vector.nbytes for vector in self.packed().values())
+
+    def packed(self) -> Vectors:
+        """All vectors of the memory in one dict, the optimizer's momentum among them."""
+        return self.vectors if self.momentum is None else {**self.vectors, MOMENTUM: self.momentum}
+
+    @classmethod
+    def unpacked(cls, vectors: Vectors, last_round: int | None) -> Memory:
+        """The memory that `packed` made these vectors of."""
+        kept = {name: vector for name, vector in vectors.items() if name != MOMENTUM}
+        return cls(kept, last_round, vectors.get(MOMENTUM))
 
     @property
     def is_new(self) -> bool:
@@ -166,17 +184,30 @@ class CostSymbols:
     """The letters of the paper's Table 8, for one client and one round."""
 
     K: int
-    """local iterations"""
+    """local iterations of all epochs"""
     M: int
     """batch size"""
     n: int
-    """samples processed: local samples × epochs"""
+    """local samples"""
     w: int
     """|w|, model parameters"""
     FP: float
     """cost of one sample's forward pass"""
     BP: float
     """cost of one sample's backward pass"""
+
+
+@dataclass(frozen=True)
+class Attaching:
+    """What a method adds to FedAvg for one client and round, counted as the paper's Table 8 does."""
+
+    flops: float
+    formula: str
+    """`flops` in the letters of `CostSymbols`"""
+    communication: str
+    """what is sent more than FedAvg's model down and model up, in all"""
+    from_paper: bool
+    """whether the formula is the paper's; otherwise it is ours, made the same way"""
 
 
 Weighting = Literal["samples", "uniform"]
@@ -212,6 +243,8 @@ class Method:
     """How the uploads are weighted where the method takes a mean."""
     exchanges: ClassVar[int] = 1
     """Exchanges (down and up) in a round."""
+    server_operations: ClassVar[int] = 0
+    """Multiply-adds of the server for each parameter and round, beside the mean of the uploads."""
     needs_representation: ClassVar[bool] = False
     """Whether `Local.representations` and `Batch.representation` are used."""
 
@@ -236,6 +269,6 @@ class Method:
         """w ← mean of the uploads."""
         return server.updated(w=mean(uploads, "w", self.weighting))
 
-    def attaching_flops(self, cost: CostSymbols) -> float | None:  # noqa: ARG002
-        """The paper's Table 8: FLOPs of the attaching operations, one client and round; None if not declared."""
+    def attaching(self, cost: CostSymbols) -> Attaching | None:  # noqa: ARG002
+        """The cost of the attaching operations as in the paper's Table 8; None if it is not declared."""
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedtrip.methods.base import CostSymbols, Local, Memory, Method, Reply, Vectors
+from fedtrip.methods.base import Attaching, CostSymbols, Local, Memory, Method, Reply, Vectors
 
 
 @dataclass(frozen=True)
@@ -16,5 +16,5 @@ class FedAvg(Method):
     def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:  # noqa: ARG002
         return Reply(upload=local.train(received))
 
-    def attaching_flops(self, cost: CostSymbols) -> float:  # noqa: ARG002
-        return 0.0
+    def attaching(self, cost: CostSymbols) -> Attaching:  # noqa: ARG002
+        return Attaching(0.0, "0", "0", from_paper=True)

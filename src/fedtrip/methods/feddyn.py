@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fedtrip.methods.base import (
     Affine,
+    Attaching,
     CostSymbols,
     Local,
     Memory,
@@ -34,6 +35,7 @@ class FedDyn(Method):
 
     title = "dynamic regularisation with a gradient kept by each client; plain SGD"
     momentum = 0.0
+    server_operations = 3
     weighting = "uniform"
 
     alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.1
@@ -57,5 +59,5 @@ class FedDyn(Method):
         h = server.state["h"] - (self.alpha / server.clients) * moved
         return server.updated(w=mean(uploads, "w", self.weighting) - h / self.alpha, h=h)
 
-    def attaching_flops(self, cost: CostSymbols) -> float:
-        return 4 * cost.K * cost.w
+    def attaching(self, cost: CostSymbols) -> Attaching:
+        return Attaching(4 * cost.K * cost.w, "4K|w|", "0", from_paper=True)

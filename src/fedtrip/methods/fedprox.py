@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fedtrip.methods.base import Affine, CostSymbols, Local, Memory, Method, Reply, Vectors
+from fedtrip.methods.base import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Vectors
 
 
 @dataclass(frozen=True)
@@ -23,5 +23,5 @@ class FedProx(Method):
         w = received["w"]
         return Reply(upload=local.train(received, Affine(a=self.mu, c=-self.mu * w)))
 
-    def attaching_flops(self, cost: CostSymbols) -> float:
-        return 2 * cost.K * cost.w
+    def attaching(self, cost: CostSymbols) -> Attaching:
+        return Attaching(2 * cost.K * cost.w, "2K|w|", "0", from_paper=True)

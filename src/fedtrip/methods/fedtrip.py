@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedtrip.methods.base import Affine, Correction, CostSymbols, Local, Memory, Method, Reply, Vectors
+from fedtrip.methods.base import Affine, Attaching, Correction, CostSymbols, Local, Memory, Method, Reply, Vectors
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class FedTrip(Method):
             return UnitTriplet(self.mu, w, w_hist, xi)
         return Affine(a=self.mu * (1 - xi), c=self.mu * (xi * w_hist - w))
 
-    def attaching_flops(self, cost: CostSymbols) -> float:
-        return 4 * cost.K * cost.w
+    def attaching(self, cost: CostSymbols) -> Attaching:
+        return Attaching(4 * cost.K * cost.w, "4K|w|", "0", from_paper=True)
 
 
 @dataclass(frozen=True)

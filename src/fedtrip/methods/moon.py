@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from fedtrip.methods.base import Batch, CostSymbols, Local, Memory, Method, Reply, Vectors
+from fedtrip.methods.base import Attaching, Batch, CostSymbols, Local, Memory, Method, Reply, Vectors
 
 DEAD_EPS = 1e-4
 """Floor of a representation's norm: the cosine of a dead, all-zero representation is 0, with a bounded gradient."""
@@ -38,9 +38,9 @@ class Moon(Method):
         trained = local.train(received, extra_loss=contrast if self.mu > 0 else None)
         return Reply(upload=trained, keep=trained)
 
-    def attaching_flops(self, cost: CostSymbols) -> float:
+    def attaching(self, cost: CostSymbols) -> Attaching:
         p = 1  # historical models used
-        return cost.K * cost.M * (1 + p) * cost.FP
+        return Attaching(cost.K * cost.M * (1 + p) * cost.FP, "K·M·(1+p)FP", "0", from_paper=True)
 
 
 def contrastive_loss(z: Tensor, z_glob: Tensor, z_hist: Tensor, tau: float) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedtrip.methods.base import CostSymbols, Local, Memory, Method, Reply, Server, Upload, Vectors, mean
+from fedtrip.methods.base import Attaching, CostSymbols, Local, Memory, Method, Reply, Server, Upload, Vectors, mean
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class SlowMo(Method):
 
     title = "slow momentum on the server; clients train with plain SGD"
     momentum = 0.0
+    server_operations = 3
 
     alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     """α, the slow learning rate"""
@@ -36,5 +37,5 @@ class SlowMo(Method):
         u = self.beta * server.state["u"] + (w - mean(uploads, "w", self.weighting)) / eta
         return server.updated(w=w - self.alpha * eta * u, u=u)
 
-    def attaching_flops(self, cost: CostSymbols) -> float:  # noqa: ARG002
-        return 0.0  # its work is on the server
+    def attaching(self, cost: CostSymbols) -> Attaching:  # noqa: ARG002
+        return Attaching(0.0, "0", "0", from_paper=False)  # its work is on the server

@@ -30,7 +30,7 @@ def check_model(module: nn.Module, sample_shape: tuple[int, ...], classes: int, 
             raise UserError(f"{called} has the parameter '{key}' of type {parameter.dtype}; accepted: torch.float32")
 
     shape = (BATCH, *sample_shape)
-    with _left_as_it_is(module), torch.random.fork_rng(devices=[]), torch.no_grad():
+    with left_as_it_is(module), torch.random.fork_rng(devices=[]), torch.no_grad():
         module.eval()
         try:
             output = module(torch.zeros(shape))
@@ -45,7 +45,7 @@ def check_model(module: nn.Module, sample_shape: tuple[int, ...], classes: int, 
 
 
 @contextmanager
-def _left_as_it_is(module: nn.Module) -> Iterator[None]:
+def left_as_it_is(module: nn.Module) -> Iterator[None]:
     """Put back every submodule's mode and every buffer, also one that a forward pass replaces."""
     modes = [(part, part.training) for part in module.modules()]
     buffers = [

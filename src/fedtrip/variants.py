@@ -1,4 +1,7 @@
-"""A comparison: variants of one experiment on the same seeds, and the table one reads off it."""
+"""A comparison: variants of one experiment on the same seeds, and the table one reads off it.
+
+Not called `compare`, because a module of that name would hide the function `fedtrip.compare`.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from fedtrip.api import load_result
-from fedtrip.errors import UserError
+from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment import Experiment
-from fedtrip.methods import METHODS
+from fedtrip.methods import IN_TABLES
 from fedtrip.result import Result
 from fedtrip.statistics import Estimate, Ratio, estimate, paired_ratio
 
 BASELINE = "fedavg"
+SWEPT = sorted(Experiment.model_fields.keys() - {"schema_version", "method", "seed"})
+"""The experiment's fields that may be swept: methods are named on their own, and the seeds are those of the trials."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,8 @@ def make_variants(base: Experiment, methods: Sequence[str], sweeps: Mapping[str,
         owner, dot, _ = key.rpartition(".")
         if dot and owner != "method" and owner not in methods:
             raise UserError(f"--set {key}: method '{owner}' is not compared; accepted: {', '.join(methods)}, or method")
-        if not dot and key not in Experiment.model_fields:
-            raise UserError(f"--set {key} is unknown; accepted: METHOD.OPTION or a field of the experiment")
+        if not dot and key not in SWEPT:
+            raise unknown_name("--set", key, SWEPT, also="METHOD.OPTION")
     variants = []
     for method in methods:
         own = {
@@ -68,12 +73,15 @@ def make_variants(base: Experiment, methods: Sequence[str], sweeps: Mapping[str,
                     setting=tuple(sorted(fields.items())),
                 )
             )
+    for earlier, later in itertools.combinations(variants, 2):
+        if earlier.folder == later.folder:
+            raise UserError(f"--set makes two variants '{later.label}'; accepted: each value once")
     return variants
 
 
 def default_methods() -> list[str]:
     """The methods of the paper's tables."""
-    return list(METHODS)
+    return list(IN_TABLES)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,235 @@
+"""A module made faster for the CPU without changing what it computes (up to rounding).
+
+What is done follows from the module's structure and the shapes alone, never from a timing, so that every process and
+every run chooses the same and gets the same bits. The user's module is not touched: this works on a copy.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fedtrip.models.check import left_as_it_is
+
+CHANNELS_LAST_FROM = 32
+"""Input channels of the widest convolution from which the channels-last layout pays (AlexNet: 1.5×, LeNet: nothing)."""
+
+
+@dataclass(frozen=True)
+class Accelerated:
+    """A module that computes the same, and what was changed in it."""
+
+    module: nn.Module
+    channels_last: bool
+    storage_orders: dict[Tensor, tuple[int, ...]]
+    """the order of a weight's dimensions, slowest first, in which its products are fastest, where it is not its own"""
+    changes: tuple[str, ...]
+    changes_input: bool
+    """whether the module works in place on its input"""
+
+    def prepared(self, x: Tensor) -> Tensor:
+        """Inputs in the memory layout that the module likes; a copy if the module would change them."""
+        if self.channels_last:
+            x = x.contiguous(memory_format=torch.channels_last)
+        return x.clone() if self.changes_input else x
+
+
+def accelerate(module: nn.Module, sample_shape: tuple[int, ...], watched: str | None = None) -> Accelerated:
+    """A faster copy of a module for inputs of this shape; the output of the layer named `watched` stays what it is.
+
+    It is tried once, forward and backward. A module that depends on how its weights or activations lie in memory
+    (`x.view(len(x), -1)` on channels-last activations) fails there, and is then left as it is.
+    """
+    for attempt in (_faster_copy(module, sample_shape, watched), _plain_copy(module)):
+        trial = copy.deepcopy(attempt.module)
+        for ours, theirs in zip(attempt.module.parameters(), trial.parameters(), strict=True):
+            if ours in attempt.storage_orders:
+                theirs.data = in_order(theirs.data.new_empty(theirs.numel()), ours.shape, attempt.storage_orders[ours])
+        try:
+            return replace(attempt, changes_input=_changes_its_input(trial, attempt.prepared, sample_shape))
+        except Exception:
+            continue
+    return _plain_copy(module)  # it fails in any case: let it do so where the user can see it
+
+
+def in_order(span: Tensor, shape: Sequence[int], order: tuple[int, ...] | None) -> Tensor:
+    """A vector as an array of this shape, its dimensions lying in the given order, the slowest first."""
+    if order is None:
+        return span.view(tuple(shape))
+    inverse = sorted(range(len(order)), key=order.__getitem__)
+    return span.view([shape[dimension] for dimension in order]).permute(inverse)
+
+
+def _plain_copy(module: nn.Module) -> Accelerated:
+    return Accelerated(copy.deepcopy(module), False, {}, (), changes_input=False)
+
+
+def _faster_copy(module: nn.Module, sample_shape: tuple[int, ...], watched: str | None) -> Accelerated:
+    module = copy.deepcopy(module)
+    changes: Counter[str] = Counter()
+    widest = max((layer.in_channels for layer in module.modules() if isinstance(layer, nn.Conv2d)), default=0)
+    channels_last = len(sample_shape) == 3 and widest >= CHANNELS_LAST_FROM
+    if channels_last:
+        changes["channels-last layout"] += 1
+    shapes = _input_shapes(module, sample_shape)
+    spared = module.get_submodule(watched) if watched else None
+    for layers in [layers for layers in module.modules() if type(layers) is nn.Sequential and layers in shapes]:
+        changes["pooling before ReLU"] += _pool_before_relu(layers, shapes, spared)
+    for parent in list(module.modules()):
+        for name, layer in list(parent.named_children()):
+            shape = shapes.get(layer)
+            if shape is None or _has_hooks(layer):
+                continue
+            if _is_2x2_pool(layer) and not channels_last:
+                setattr(parent, name, MaxPool2x2())
+                changes["2×2 pooling by slices"] += 1
+            elif _covers_input(layer, shape):
+                layer.__class__ = WholeInputConv2d  # same parameters and attributes, another forward pass
+                changes["convolution as a linear layer"] += 1
+    orders: dict[Tensor, tuple[int, ...]] = {}
+    for layer in module.modules():
+        weight = layer._parameters.get("weight")  # not a weight that is computed, as by spectral_norm
+        if weight is None:
+            continue
+        if isinstance(layer, nn.Linear):
+            orders[weight] = (1, 0)
+        elif isinstance(layer, nn.Conv2d) and channels_last:
+            orders[weight] = (0, 2, 3, 1)
+    changes["linear weights transposed"] += sum(order == (1, 0) for order in orders.values())
+    described = tuple(f"{n} × {what}" for what, n in changes.items() if n)
+    return Accelerated(module, channels_last, orders, described, changes_input=False)
+
+
+def _changes_its_input(module: nn.Module, prepared: Callable[[Tensor], Tensor], sample_shape: tuple[int, ...]) -> bool:
+    """Run a throw-away copy of a module both ways and look whether its input was written to."""
+    x = prepared(torch.zeros(2, *sample_shape))
+    before = x._version
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        module.train()(x).sum().backward()
+        with torch.no_grad():
+            module.eval()(x)
+    return x._version != before
+
+
+class MaxPool2x2(nn.Module):
+    """`nn.MaxPool2d(2)` as maxima of slices: rows first, then columns."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return max_pool_2x2(x)
+
+
+class WholeInputConv2d(nn.Conv2d):
+    """A convolution whose kernel covers its whole input: a fully connected layer."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.shape[-2:] != self.kernel_size:  # a module may be given other inputs than the ones it was tried with
+            return super().forward(input)
+        flat = functional.linear(input.flatten(1), self.weight.flatten(1), self.bias)
+        return flat[:, :, None, None]
+
+
+def max_pool_2x2(x: Tensor) -> Tensor:
+    """2×2 max-pooling with stride 2; an odd last row or column is left out, as torch does."""
+    height, width = x.shape[-2] // 2 * 2, x.shape[-1] // 2 * 2
+    x = x[..., :height, :width]
+    if torch.is_grad_enabled() and x.requires_grad:
+        pooled: Tensor = _MaxPool2x2.apply(x)  # type: ignore[no-untyped-call]
+        return pooled
+    rows = torch.maximum(x[..., ::2, :], x[..., 1::2, :])
+    return torch.maximum(rows[..., ::2], rows[..., 1::2])
+
+
+class _MaxPool2x2(torch.autograd.Function):
+    """The same with a backward pass of its own: autograd's for slices fills whole arrays with zeros first."""
+
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, x: Tensor) -> Tensor:
+        rows = torch.maximum(x[..., ::2, :], x[..., 1::2, :])
+        ctx.save_for_backward(x, rows)
+        return torch.maximum(rows[..., ::2], rows[..., 1::2])
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, grad: Tensor) -> Tensor:
+        """The gradient goes to the largest; of equals to the lower, and of these to the right one."""
+        x, rows = ctx.saved_tensors  # type: ignore[attr-defined]
+        grad_rows = torch.empty_like(rows)
+        _divide(grad, rows[..., ::2] - rows[..., 1::2], grad_rows[..., ::2], grad_rows[..., 1::2])
+        grad_x = torch.empty_like(x)
+        _divide(grad_rows, x[..., ::2, :] - x[..., 1::2, :], grad_x[..., ::2, :], grad_x[..., 1::2, :])
+        return grad_x
+
+
+def _divide(grad: Tensor, difference: Tensor, first: Tensor, second: Tensor) -> None:
+    """Give each gradient to the first of two where their difference is positive, else to the second; zero to the other.
+
+    ReLU's own backward kernel does the choice: a comparison and a product with its result take much longer.
+    """
+    to_first = torch.ops.aten.threshold_backward(grad, difference, 0)
+    first.copy_(to_first)
+    torch.sub(grad, to_first, out=second)
+
+
+def _is_2x2_pool(layer: nn.Module) -> bool:
+    if type(layer) is not nn.MaxPool2d or layer.ceil_mode or layer.return_indices:
+        return False
+    settings = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
+    return [_pair(value) for value in settings] == [(2, 2), (2, 2), (0, 0), (1, 1)]
+
+
+def _covers_input(layer: nn.Module, shape: tuple[int, ...]) -> bool:
+    """Whether the kernel of a plain convolution is exactly as large as its input."""
+    if type(layer) is not nn.Conv2d or len(shape) != 4:
+        return False
+    return layer.kernel_size == shape[-2:] and (layer.padding, layer.groups, layer.dilation) == ((0, 0), 1, (1, 1))
+
+
+def _pair(value: object) -> object:
+    return (value, value) if isinstance(value, int) else value
+
+
+def _pool_before_relu(layers: nn.Sequential, ran_once: Mapping[nn.Module, object], spared: nn.Module | None) -> int:
+    """max-pool(relu(x)) = relu(max-pool(x)), to the bit, and the ReLU then sees a quarter of the values."""
+    changed = 0
+    for index in range(len(layers) - 1):
+        relu, pool = layers[index], layers[index + 1]
+        if (
+            type(relu) is nn.ReLU
+            and type(pool) is nn.MaxPool2d
+            and not pool.return_indices
+            and spared is not relu
+            and relu in ran_once
+            and pool in ran_once
+            and not (_has_hooks(relu) or _has_hooks(pool))
+        ):
+            layers[index], layers[index + 1] = pool, relu
+            changed += 1
+    return changed
+
+
+def _has_hooks(layer: nn.Module) -> bool:
+    """Whether somebody listens to this very layer."""
+    return bool(layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks)
+
+
+def _input_shapes(module: nn.Module, sample_shape: tuple[int, ...]) -> dict[nn.Module, tuple[int, ...]]:
+    """The shape of the input of every layer that runs exactly once in a forward pass."""
+    seen: dict[nn.Module, list[tuple[int, ...]]] = {}
+
+    def look(layer: nn.Module, inputs: tuple[object, ...]) -> None:
+        shape = tuple(inputs[0].shape) if inputs and isinstance(inputs[0], Tensor) else ()
+        seen.setdefault(layer, []).append(shape)
+
+    hooks = [layer.register_forward_pre_hook(look) for layer in module.modules()]
+    try:
+        with left_as_it_is(module), torch.random.fork_rng(devices=[]), torch.no_grad():
+            module.eval()(torch.zeros(2, *sample_shape))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return {layer: shapes[0] for layer, shapes in seen.items() if len(shapes) == 1}

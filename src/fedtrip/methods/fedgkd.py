@@ -1,0 +1,77 @@
+"""FedGKD (Yao et al., 2021): the recent global models teach the local one by distillation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional
+
+from fedtrip.methods.base import (
+    Attaching,
+    Batch,
+    CostSymbols,
+    Local,
+    Memory,
+    Method,
+    Reply,
+    Server,
+    Upload,
+    Vectors,
+    mean,
+)
+
+
+@dataclass(frozen=True)
+class FedGkd(Method):
+    """loss CE + (γ/2)T²·KL(teacher ‖ student), the teacher the mean of the last M global models; off in round 1"""
+
+    title = "distillation from an average of the recent global models"
+    server_operations = 2
+
+    gamma: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.2
+    """γ, weight of the distillation loss"""
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """T, its temperature"""
+    models: Annotated[int, Field(ge=1)] = 5
+    """M, global models in the teacher; with M > 1 the teacher is sent too"""
+
+    def start(self, w: Tensor) -> Vectors:
+        return {"recent": torch.zeros(self.models, w.numel()), "seen": torch.zeros(1, dtype=torch.int64)}
+
+    def broadcast(self, server: Server) -> Vectors:
+        filled = min(int(server.state["seen"]), self.models)
+        if self.models == 1 or filled == 0:
+            return server.model
+        return {**server.model, "teacher": server.state["recent"][:filled].double().mean(dim=0)}
+
+    def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:  # noqa: ARG002
+        model = {name: vector for name, vector in received.items() if name != "teacher"}
+        if local.round == 1 or self.gamma == 0:
+            return Reply(upload=local.train(model))
+        taught = local.logits({**model, "w": received.get("teacher", model["w"])})
+
+        def distillation(batch: Batch) -> Tensor:
+            return self.gamma / 2 * distillation_loss(taught[batch.rows], batch.logits, self.temperature)
+
+        return Reply(upload=local.train(model, extra_loss=distillation))
+
+    def aggregate(self, server: Server, uploads: Sequence[Upload]) -> Server:
+        w = mean(uploads, "w", self.weighting).to(torch.float32)
+        recent, seen = server.state["recent"].clone(), server.state["seen"]
+        recent[int(seen) % self.models] = w
+        return server.updated(w=w, recent=recent, seen=seen + 1)
+
+    def attaching(self, cost: CostSymbols) -> Attaching:
+        return Attaching(cost.K * cost.M * cost.FP, "K·M·FP", "|w|" if self.models > 1 else "0", from_paper=False)
+
+
+def distillation_loss(teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
+    """T² · KL(softmax(teacher/T) ‖ softmax(student/T)), the mean over the batch."""
+    goal = functional.log_softmax(teacher / temperature, dim=1)
+    log_probabilities = functional.log_softmax(student / temperature, dim=1)
+    return temperature**2 * functional.kl_div(log_probabilities, goal, reduction="batchmean", log_target=True)

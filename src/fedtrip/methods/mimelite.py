@@ -1,0 +1,56 @@
+"""MimeLite (Karimireddy et al., 2020): local steps with the server's momentum, frozen for the round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from fedtrip.methods.base import (
+    Affine,
+    Attaching,
+    CostSymbols,
+    Local,
+    Memory,
+    Method,
+    Reply,
+    Server,
+    Upload,
+    Vectors,
+    mean,
+)
+
+
+@dataclass(frozen=True)
+class MimeLite(Method):
+    """w_k ← w_k − η[(1−β)g + βs], s frozen; server w ← mean of w_k, s ← (1−β)·mean ∇F_k(w) + βs"""
+
+    title = "clients step with the server's momentum, renewed from full-batch gradients; no local momentum"
+    momentum = 0.0
+    server_operations = 2
+
+    beta: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """β, the server's momentum"""
+
+    def start(self, w: Tensor) -> Vectors:
+        return {"s": torch.zeros_like(w, dtype=torch.float64)}
+
+    def broadcast(self, server: Server) -> Vectors:
+        return {**server.model, "s": server.state["s"]}
+
+    def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:  # noqa: ARG002
+        gradient = local.gradient(received)
+        momentum = Affine(a=0.0, c=self.beta / (1 - self.beta) * received["s"])  # (1−β)(g + β/(1−β)·s)
+        trained = local.train(received, momentum, lr_scale=1 - self.beta)
+        return Reply(upload={**trained, "gradient": gradient})
+
+    def aggregate(self, server: Server, uploads: Sequence[Upload]) -> Server:
+        s = (1 - self.beta) * mean(uploads, "gradient", self.weighting) + self.beta * server.state["s"]
+        return server.updated(w=mean(uploads, "w", self.weighting), s=s)
+
+    def attaching(self, cost: CostSymbols) -> Attaching:
+        return Attaching(cost.n * (cost.FP + cost.BP), "n(FP+BP)", "2|w|", from_paper=True)

@@ -1,0 +1,119 @@
+"""How uploads become the next model: in float64, in client order, weighted as METHODS.md says."""
+
+import itertools
+
+import pytest
+import torch
+from naive import NORMALISED_SIZES, FailingEngine, Setting, normalised, run_naive, samples
+from quadratic import vectors
+
+from fedtrip.methods import METHODS, Server, Upload, make_method, mean, total
+from fedtrip.rounds import initial_state, one_round
+from fedtrip.store import ClientStore
+
+WEIGHTED = ["fedavg", "fedprox", "fedtrip", "slowmo", "moon"]
+
+
+def method_of(name):
+    return make_method(name, {}, model="cnn", dataset="cifar-10")
+
+
+def server_of(method, w):
+    """A server in the middle of a run, whose own state is not zero."""
+    state = {name: torch.linspace(-1, 1, len(w), dtype=torch.float64) for name in method.start(w)}
+    return Server(model={"w": w}, state=state, round=3, clients=7, lr=0.1)
+
+
+def test_all_six_are_covered():
+    assert {*WEIGHTED, "feddyn"} <= set(METHODS)
+
+
+@pytest.mark.parametrize("name", [*WEIGHTED, "feddyn"])
+def test_the_order_in_which_uploads_arrive_does_not_matter(name):
+    method, (w, *uploaded) = method_of(name), vectors(5, size=50)
+    scales = (1e17, 1.0, -1e17, 3.0)  # sums that depend on the order even in float64
+    uploads = [Upload(k, 1, {"w": scale + v}) for k, (scale, v) in enumerate(zip(scales, uploaded, strict=True))]
+    results = [method.aggregate(server_of(method, w), list(order)) for order in itertools.permutations(uploads)]
+    for result in results[1:]:
+        assert torch.equal(result.w, results[0].w)
+        assert all(torch.equal(result.state[key], results[0].state[key]) for key in result.state)
+
+
+@pytest.mark.parametrize("weighting", ["samples", "uniform"])
+def test_sums_are_float64(weighting):
+    values = [1e8, 1.0, -1e8]  # in float32, 1e8 + 1 is 1e8
+    uploads = [Upload(k, 1, {"w": torch.tensor([value])}) for k, value in enumerate(values)]
+    assert mean(uploads, "w", weighting).dtype == torch.float64
+    assert total(uploads, "w", weighting).tolist() == [1.0]
+    assert mean(uploads, "w", weighting).tolist() == [1 / 3]
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedprox", "fedtrip", "moon"])
+def test_the_mean_is_weighted_by_samples(name):
+    method = method_of(name)
+    uploads = [Upload(0, 1, {"w": torch.tensor([8.0])}), Upload(4, 3, {"w": torch.tensor([4.0])})]
+    assert method.aggregate(server_of(method, torch.zeros(1)), uploads).w.tolist() == [5.0]
+    assert method.aggregate(server_of(method, torch.zeros(1)), uploads).w.dtype == torch.float32
+
+
+def test_slowmos_mean_is_weighted_by_samples():
+    method = make_method("slowmo", {"beta": 0.0}, model="cnn", dataset="cifar-10")
+    uploads = [Upload(0, 1, {"w": torch.tensor([8.0])}), Upload(4, 3, {"w": torch.tensor([4.0])})]
+    assert method.aggregate(server_of(method, torch.zeros(1)), uploads).w.tolist() == [pytest.approx(5.0)]
+
+
+def test_feddyns_mean_is_uniform():
+    method = make_method("feddyn", {"alpha": 0.5}, model="cnn", dataset="cifar-10")
+    uploads = [Upload(0, 1, {"w": torch.tensor([8.0])}), Upload(4, 3, {"w": torch.tensor([4.0])})]
+    server = Server(model={"w": torch.zeros(1)}, state=method.start(torch.zeros(1)), clients=6, lr=0.1)
+    after = method.aggregate(server, uploads)
+    assert after.state["h"].tolist() == [-1.0]  # −(½/6)·12, N = 6
+    assert after.w.tolist() == [8.0]  # 6 + 1/½
+
+
+@pytest.mark.parametrize("name", [*WEIGHTED, "feddyn"])
+def test_aggregation_changes_neither_uploads_nor_the_old_state(name):
+    method, (w, a, b) = method_of(name), vectors(3)
+    server, uploads = server_of(method, w), [Upload(0, 2, {"w": a}), Upload(1, 3, {"w": b})]
+    before = [t.clone() for t in (w, a, b, *server.state.values())]
+    method.aggregate(server, uploads)
+    assert all(torch.equal(x, y) for x, y in zip((w, a, b, *server.state.values()), before, strict=True))
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedtrip", "slowmo"])
+def test_buffers_are_averaged_and_counters_take_the_maximum(name):
+    setting = normalised(rounds=5, local_epochs=2)
+    options = {"mu": 0.4} if name == "fedtrip" else {}
+    wanted, _ = run_naive(setting, name, **options)
+    state = setting.run(name, **options).state
+    for key in ("body.1.running_mean", "body.1.running_var"):
+        torch.testing.assert_close(state[key].double(), wanted.state_dict()[key], rtol=1e-5, atol=1e-6)
+    # In each round the counter goes on from the largest, by the steps of the longest of the chosen clients.
+    longest = [max(2 * -(-NORMALISED_SIZES[k] // 8) for k in setting.chosen(t)) for t in range(1, 6)]
+    assert int(state["body.1.num_batches_tracked"]) == sum(longest)
+
+
+def test_buffers_are_outside_feddyns_state():
+    # Equal clients, so that every kind of mean is the same one.
+    setting = normalised(rounds=5).but(pairs=samples([20] * 5))
+    wanted, _ = run_naive(setting, "feddyn", alpha=0.3)
+    state = setting.run("feddyn", alpha=0.3).state
+    for key in ("body.1.running_mean", "body.1.running_var", "body.1.weight"):
+        torch.testing.assert_close(state[key].double(), wanted.state_dict()[key], rtol=1e-5, atol=2e-6)
+
+
+def test_an_engine_that_answers_in_another_order_changes_nothing():
+    class Backwards(FailingEngine):
+        def clients(self, tasks):
+            return super().clients(tasks)[::-1]
+
+    federation = Setting(per_round=4, rounds=3).federation("feddyn")
+    ends = []
+    for engine in (FailingEngine(federation, ()), Backwards(federation, ())):
+        state = initial_state(federation, ClientStore())
+        with torch.random.fork_rng(devices=[]):
+            for _ in range(3):
+                one_round(federation, engine, state)
+        ends.append(state)
+    assert torch.equal(ends[0].server.w, ends[1].server.w)
+    assert torch.equal(ends[0].server.state["h"], ends[1].server.state["h"])

@@ -1,0 +1,58 @@
+"""The comparison's statistics against hand numbers and scipy."""
+
+import math
+from statistics import stdev
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedtrip.statistics import estimate, paired_ratio
+
+
+def test_mean_and_deviation_by_hand():
+    found = estimate([2.0, 4.0, 9.0])
+    assert found.mean == 5.0
+    assert found.std == pytest.approx(math.sqrt((9 + 1 + 16) / 2))
+    assert found.values == (2.0, 4.0, 9.0)
+    assert estimate([7.0]).std is None
+
+
+@given(st.lists(st.integers(1, 1000), min_size=2, max_size=20))
+def test_the_deviation_is_that_of_a_sample(values):
+    assert estimate(values).std == pytest.approx(stdev(values), rel=1e-9, abs=1e-9)
+
+
+def test_a_speed_up_is_the_geometric_mean_of_the_pairs_with_students_interval():
+    baseline, other = [30.0, 42.0, 25.0, 38.0], [20.0, 30.0, 25.0, 19.0]
+    ratio = paired_ratio(baseline, other, [False] * 4, [False] * 4)
+    logs = [math.log(b / o) for b, o in zip(baseline, other, strict=True)]
+    assert ratio.mean == pytest.approx((1.5 * 1.4 * 1.0 * 2.0) ** 0.25)
+    low, high = stats.t.interval(0.95, 3, loc=sum(logs) / 4, scale=stats.sem(logs))
+    assert (ratio.low, ratio.high) == pytest.approx((math.exp(low), math.exp(high)))
+    assert ratio.bound == ""
+    paired = stats.ttest_1samp(logs, 0).confidence_interval(0.95)
+    assert (ratio.low, ratio.high) == pytest.approx((math.exp(paired.low), math.exp(paired.high)))
+
+
+def test_the_pairing_matters():
+    """Seeds that are hard for both methods do not widen the interval."""
+    together = paired_ratio([10.0, 20.0, 40.0], [5.0, 10.0, 20.0], [False] * 3, [False] * 3)
+    assert (together.mean, together.low, together.high) == pytest.approx((2.0, 2.0, 2.0))
+    crossed = paired_ratio([10.0, 20.0, 40.0], [20.0, 10.0, 5.0], [False] * 3, [False] * 3)
+    assert crossed.low < 1 < crossed.high
+
+
+def test_one_trial_has_no_interval():
+    ratio = paired_ratio([30.0], [20.0], [False], [False])
+    assert (ratio.mean, ratio.low, ratio.high) == (pytest.approx(1.5), None, None)
+
+
+@pytest.mark.parametrize(
+    ("baseline_censored", "censored", "bound"),
+    [((False, False), (False, False), ""), ((True, False), (False, False), ">"), ((False, False), (False, True), "<"),
+     ((True, False), (False, True), "?")],
+)  # fmt: skip
+def test_runs_that_never_got_there_make_it_a_bound(baseline_censored, censored, bound):
+    assert paired_ratio([10.0, 20.0], [10.0, 10.0], baseline_censored, censored).bound == bound
