@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fedtrip.dense import has_hooks, is_plain_sequence
 from fedtrip.models.check import left_as_it_is
 
 CHANNELS_LAST_FROM = 32
@@ -79,12 +80,12 @@ def _faster_copy(module: nn.Module, sample_shape: tuple[int, ...], watched: str 
         changes["channels-last layout"] += 1
     shapes = _input_shapes(module, sample_shape)
     spared = module.get_submodule(watched) if watched else None
-    for layers in [layers for layers in module.modules() if type(layers) is nn.Sequential and layers in shapes]:
+    for layers in [layers for layers in module.modules() if is_plain_sequence(layers) and layers in shapes]:
         changes["pooling before ReLU"] += _pool_before_relu(layers, shapes, spared)
     for parent in list(module.modules()):
         for name, layer in list(parent.named_children()):
             shape = shapes.get(layer)
-            if shape is None or _has_hooks(layer):
+            if shape is None or has_hooks(layer):
                 continue
             if _is_2x2_pool(layer) and not channels_last:
                 setattr(parent, name, MaxPool2x2())
@@ -205,16 +206,11 @@ def _pool_before_relu(layers: nn.Sequential, ran_once: Mapping[nn.Module, object
             and spared is not relu
             and relu in ran_once
             and pool in ran_once
-            and not (_has_hooks(relu) or _has_hooks(pool))
+            and not (has_hooks(relu) or has_hooks(pool))
         ):
             layers[index], layers[index + 1] = pool, relu
             changed += 1
     return changed
-
-
-def _has_hooks(layer: nn.Module) -> bool:
-    """Whether somebody listens to this very layer."""
-    return bool(layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks)
 
 
 def _input_shapes(module: nn.Module, sample_shape: tuple[int, ...]) -> dict[nn.Module, tuple[int, ...]]:

@@ -18,6 +18,7 @@ from fedtrip.experiment import PYTHON, Experiment
 from fedtrip.flat import state_sha256
 from fedtrip.methods import Method, make_method, options_of
 from fedtrip.models import build_model, check_model
+from fedtrip.models.check import trains_on_one_sample
 from fedtrip.models.representation import Tap
 from fedtrip.partition import Partition, make_partition
 from fedtrip.randomness import torch_seed
@@ -64,7 +65,9 @@ def prepare(
     complete = _complete(named, dataset, method).but(
         model=model_name, dataset=PYTHON + dataset.sha256() if data is not None else experiment.dataset
     )
-    return Federation(complete, dataset, partition_of(complete, dataset), module, method)
+    partition = partition_of(complete, dataset)
+    _check_last_batches(complete, partition, module, dataset.sample_shape)
+    return Federation(complete, dataset, partition, module, method)
 
 
 def partition_of(experiment: Experiment, dataset: DataSet) -> Partition:
@@ -81,6 +84,20 @@ def partition_of(experiment: Experiment, dataset: DataSet) -> Partition:
         seed=experiment.seed,
         client_train=dataset.client_train,
     )
+
+
+def _check_last_batches(
+    experiment: Experiment, partition: Partition, module: nn.Module, sample_shape: tuple[int, ...]
+) -> None:
+    """Refuse a last batch of one sample where the module cannot train on it, as BatchNorm cannot."""
+    some = range(partition.clients) if experiment.samples_per_client is None else range(1)  # equal shares: one is all
+    single = next((k for k in some if partition.samples(k) % experiment.batch_size == 1), None)
+    if single is not None and not trains_on_one_sample(module, sample_shape):
+        raise UserError(
+            f"batch_size is {experiment.batch_size}: client {single} has {partition.samples(single)} samples, so its "
+            "last batch is a single one, on which the model cannot be trained (BatchNorm); accepted: a batch_size that "
+            "leaves none or more than one"
+        )
 
 
 def _complete(experiment: Experiment, dataset: DataSet, method: Method) -> Experiment:

@@ -9,35 +9,40 @@ import torch
 from torch import Tensor, nn
 
 from fedtrip.accelerate import accelerate, in_order
+from fedtrip.dense import dense_chain
 from fedtrip.methods.base import Vectors
 
 
 class FlatModel:
-    """A private copy of a module whose trainable parameters are views of `w` and their gradients views of `h`.
+    """A private copy of a module whose trainable parameters are views of `w` and their gradients views of `g`.
 
     Shared parameters appear once. Frozen parameters neither travel nor change. Persistent buffers travel beside w,
     floating-point ones as `buffers`, integer ones as `counters`; the others are reset whenever a model is loaded,
     so that nothing passes from one client to the next.
 
     The copy is made faster for inputs of `sample_shape` (`fedtrip.accelerate`), and weights lie in w in the order in
-    which their products are fastest. `watched` names a layer whose output somebody looks at.
+    which their products are fastest. `watched` names a layer whose output somebody looks at. `dense` is the module as
+    a chain of fully connected layers, if it is one.
     """
 
     def __init__(self, module: nn.Module, sample_shape: tuple[int, ...], watched: str | None = None) -> None:
         accelerated = accelerate(module, sample_shape, watched)
-        self.module, self.prepared, self.changes = accelerated.module, accelerated.prepared, accelerated.changes
+        self.module, self.prepared = accelerated.module, accelerated.prepared
         orders = accelerated.storage_orders
         parameters = [p for p in self.module.parameters() if p.requires_grad]
         size = sum(p.numel() for p in parameters)
         self.w = torch.empty(size)
-        self.h = torch.zeros(size)
+        self.g = torch.zeros(size)
         start = 0
         for parameter in parameters:
             span = slice(start, start + parameter.numel())
-            views = [in_order(flat[span], parameter.shape, orders.get(parameter)) for flat in (self.w, self.h)]
+            views = [in_order(flat[span], parameter.shape, orders.get(parameter)) for flat in (self.w, self.g)]
             views[0].copy_(parameter.detach())
             parameter.data, parameter.grad = views
             start = span.stop
+
+        self.dense = dense_chain(self.module, sample_shape)
+        self.changes = (*accelerated.changes, *(["gradient in closed form"] if self.dense is not None else []))
 
         persistent = set(self.module.state_dict().keys())
         named = list(self.module.named_buffers())

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from fedtrip.costs import PassCost
 from fedtrip.flat import FlatModel
-from fedtrip.methods.base import Batch, Correction, ExtraLoss, Memory, Method, Vectors
+from fedtrip.methods.base import Affine, Batch, Correction, ExtraLoss, Memory, Method, Vectors
 from fedtrip.models.representation import Tap
 from fedtrip.randomness import stream, torch_seed
 
@@ -88,38 +88,48 @@ class ClientLocal:
         *,
         lr_scale: float = 1.0,
     ) -> Vectors:
-        """K steps of h ← βh + g + correction (+ λw), w ← w − ηh, with h the momentum buffer.
+        """K steps of h ← g + a·w + c (+ λw), m ← βm + h, w ← w − ηm with the momentum m.
 
-        Autograd accumulates g straight into h, whose views are the parameters' `.grad`; h is zero at the start of
-        the round unless the client keeps it.
+        c is laid into the gradient vector, autograd adds g to it, and the optimizer's fused kernel adds a·w as if it
+        were weight decay: an affine correction costs next to nothing. m is zero at the start of the round unless the
+        client keeps it.
         """
         settings, flat = self._settings, self._flat
-        lr, beta, decay = settings.lr * lr_scale, settings.momentum, settings.weight_decay
-        w, h = flat.w, flat.h
+        beta, lr = settings.momentum, settings.lr * lr_scale
+        affine = correction if isinstance(correction, Affine) else None
+        decay = settings.weight_decay + (affine.a if affine is not None else 0.0)
+        constant = affine.c if affine is not None else None
+        other = correction if affine is None else None
+        w, g = flat.w, flat.g
         flat.load(start)
-        h.zero_() if self.momentum is None else h.copy_(self.momentum)
+        momentum = torch.zeros_like(w) if self.momentum is None else self.momentum.clone()
         tap = Tap(flat.module, settings.representation) if extra_loss and settings.needs_representation else None
+        dense = flat.dense if extra_loss is None else None
         flat.module.train()
         try:
             for rows, x, y in self._batches():
-                h.mul_(beta) if beta else h.zero_()
-                if correction is not None:
-                    correction.add_to(h, w)
-                if decay:
-                    h.add_(w, alpha=decay)
-                logits = flat.module(x)
-                loss = functional.cross_entropy(logits, y)
-                if extra_loss is not None:
-                    loss = loss + extra_loss(Batch(rows, logits, tap.take() if tap else None))
-                loss.backward()  # type: ignore[no-untyped-call]
-                w.add_(h, alpha=-lr)
+                if constant is not None:
+                    g.copy_(constant)
+                elif other is not None or dense is None:
+                    g.zero_()
+                if other is not None:
+                    other.add_to(g, w)
+                if dense is not None:
+                    dense.gradient(x, y, accumulate=constant is not None or other is not None)
+                else:
+                    logits = flat.module(x)
+                    loss = functional.cross_entropy(logits, y)
+                    if extra_loss is not None:
+                        loss = loss + extra_loss(Batch(rows, logits, tap.take() if tap else None))
+                    loss.backward()  # type: ignore[no-untyped-call]
+                sgd_step(w, g, momentum, lr=lr, beta=beta, decay=decay)
         finally:
             if tap is not None:
                 tap.remove()
-        operations = 1 + (beta > 0) + (decay > 0) + (correction.operations() if correction is not None else 0)
+        operations = 1 + (beta > 0) + (settings.weight_decay > 0) + (correction.operations() if correction else 0)
         self.macs += self._cost.training * settings.epochs * len(self._y) + self.steps * operations * w.numel()
         if settings.keep_optimizer_state:
-            self.momentum = h.clone()
+            self.momentum = momentum
         return flat.model()
 
     def representations(self, model: Mapping[str, Tensor]) -> Tensor:
@@ -136,13 +146,13 @@ class ClientLocal:
         """Σ over fixed chunks of the summed loss' gradient, divided by n_k; plus λw."""
         flat = self._flat
         flat.load(model)
-        flat.h.zero_()
+        flat.g.zero_()
         flat.module.eval()
         for x, y in zip(torch.split(self._x, FROZEN_BATCH), torch.split(self._y, FROZEN_BATCH), strict=True):
             loss = functional.cross_entropy(flat.module(flat.prepared(x)), y, reduction="sum")
             loss.backward()  # type: ignore[no-untyped-call]
         self.macs += self._cost.training * len(self._y)
-        return (flat.h / len(self._y)).add_(flat.w, alpha=self._settings.weight_decay)
+        return (flat.g / len(self._y)).add_(flat.w, alpha=self._settings.weight_decay)
 
     def _frozen_outputs(self, model: Mapping[str, Tensor]) -> Iterator[Tensor]:
         self._flat.load(model)
@@ -166,6 +176,14 @@ class ClientLocal:
                 torch.split(self._y[order], settings.batch_size),
                 strict=True,
             )
+
+
+def sgd_step(w: Tensor, g: Tensor, momentum: Tensor, *, lr: float, beta: float, decay: float) -> None:
+    """h ← g + decay·w; m ← βm + h; w ← w − η·m: `torch.optim.SGD`'s own kernel, one pass over the vectors."""
+    torch._fused_sgd_(
+        [w], [g], [momentum] if beta else [],
+        lr=lr, momentum=beta, weight_decay=decay, dampening=0.0, nesterov=False, maximize=False, is_first_step=False,
+    )  # fmt: skip
 
 
 def perform(method: Method, task: Task, local: ClientLocal, samples: int) -> Outcome:

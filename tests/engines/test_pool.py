@@ -86,7 +86,7 @@ def test_dropout_of_alexnet(images, workers):
     assert with_workers(federation, workers) == serially(federation)
 
 
-@pytest.mark.parametrize("method", ["fedtrip", "moon"])
+@pytest.mark.parametrize("method", ["fedtrip", "moon", "scaffold", "mimelite", "feddane", "fedgkd"])
 def test_batch_norm_and_kept_optimizer_state_of_a_users_model(blobs, batch_norm_model, method):
     experiment = Experiment(
         method=method, rounds=4, clients=5, per_round=4, samples_per_client=20, batch_size=8, keep_optimizer_state=True

@@ -122,7 +122,7 @@ class FailingEngine:
     def clients(self, tasks):
         outcomes = list(self._engine.clients(tasks))
         for i, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
-            if (task.round, task.client) in self._failures:
+            if (task.round, task.client) in self._failures and "w" in outcome.upload:
                 spoilt = outcome.upload["w"].clone()
                 spoilt[-1] = math.nan
                 outcomes[i] = replace(outcome, upload={**outcome.upload, "w": spoilt})
@@ -130,6 +130,46 @@ class FailingEngine:
 
     def evaluate(self, model):
         return self._engine.evaluate(model)
+
+
+class Wire:
+    """A serial engine that keeps what went down to every client and what came up, by (round, exchange, client)."""
+
+    def __init__(self, federation):
+        self._engine, self.down, self.up = SerialEngine(federation), {}, {}
+
+    def clients(self, tasks):
+        outcomes = self._engine.clients(tasks)
+        for task, outcome in zip(tasks, outcomes, strict=True):
+            key = (task.round, task.exchange, task.client)
+            self.down[key], self.up[key] = task.received, outcome.upload
+        return outcomes
+
+    def evaluate(self, model):
+        return self._engine.evaluate(model)
+
+    def names(self, direction, round_number, exchange=0):
+        """The names of what travelled, the same for every client of the exchange."""
+        (names,) = {tuple(v) for (t, e, _), v in direction.items() if (t, e) == (round_number, exchange)}
+        return set(names)
+
+
+def watched(setting, method, **options):
+    """The wire, the records and the states after every round of a run (copies: the server and all memories)."""
+    federation = setting.federation(method, **options)
+    wire, state = Wire(federation), initial_state(federation, ClientStore())
+    records, history = [], []
+    with torch.random.fork_rng(devices=[]):
+        for _ in range(setting.rounds):
+            records.append(one_round(federation, wire, state)[0])
+            history.append((state.server, [state.memories.get(k) for k in range(len(setting.pairs))]))
+    return wire, records, history
+
+
+def bytes_of(setting):
+    """Bytes of w, and of w with all buffers."""
+    buffers = sum(buffer.nbytes for buffer in setting.module.buffers())
+    return 4 * flat(setting.module).numel(), 4 * flat(setting.module).numel() + buffers
 
 
 def run_with_failures(setting, failures, method, **options):
@@ -163,6 +203,8 @@ class FedAvg:
     """The loss is the cross-entropy; the server takes the mean, weighted by n_k."""
 
     uniform = False
+    decays_itself = False
+    """whether the objective holds the weight decay; otherwise the optimizer does"""
 
     def __init__(self, module, clients, lr, **options):
         self.initial, self.clients, self.lr = flat(module).detach().clone(), clients, lr
@@ -173,11 +215,14 @@ class FedAvg:
     def begin(self):
         pass
 
+    def begin_round(self, t, server, setting):
+        """The server has chosen its clients; what they do before they train."""
+
     def objective(self, t, k, local, server, x, y):  # noqa: ARG002
         return functional.cross_entropy(local(x), y)
 
     def succeeded(self, t, k, local, server):
-        """The client's upload was taken."""
+        """The client's upload was taken. `self.steps` is how many steps it made."""
 
     def update(self, w, mean, uploads):  # noqa: ARG002
         return mean
@@ -271,7 +316,124 @@ class FedDyn(FedAvg):
         return mean - self.h / self.alpha
 
 
-METHODS = {"fedavg": FedAvg, "fedprox": FedProx, "fedtrip": FedTrip, "slowmo": SlowMo, "moon": Moon, "feddyn": FedDyn}
+def full_gradient(server, x, y, weight_decay=0.0):
+    """∇F_k(w) on all samples at once, dropout off, BatchNorm with its stored statistics; plus λw."""
+    frozen = copy.deepcopy(server).eval()
+    functional.cross_entropy(frozen(x), y).backward()
+    gradient = torch.cat([p.grad.reshape(-1) for p in frozen.parameters() if p.requires_grad])
+    return gradient + weight_decay * flat(server).detach()
+
+
+def chosen_gradients(t, server, setting):
+    """The full gradient of every client of the round."""
+    pairs = {k: setting.pairs[k] for k in setting.chosen(t)}
+    return {k: full_gradient(server, x.double(), y, setting.weight_decay) for k, (x, y) in pairs.items()}
+
+
+def weighted(vectors, setting):
+    """Σ n_k v_k / Σ n_k"""
+    n = {k: len(setting.pairs[k][1]) for k in vectors}
+    return sum(n[k] * vector for k, vector in vectors.items()) / sum(n.values())
+
+
+class Scaffold(FedAvg):
+    uniform, option, eta_g = True, "II", 1.0
+
+    def begin(self):
+        self.c_k, self.c = {}, torch.zeros_like(self.initial)
+
+    def begin_round(self, t, server, setting):
+        self.gradients, self.changes = chosen_gradients(t, server, setting), []
+
+    def objective(self, t, k, local, server, x, y):  # noqa: ARG002
+        c_k = self.c_k.get(k, torch.zeros_like(self.c))
+        return functional.cross_entropy(local(x), y) + (self.c - c_k) @ flat(local)
+
+    def succeeded(self, t, k, local, server):  # noqa: ARG002
+        before = self.c_k.get(k, torch.zeros_like(self.c))
+        way = (flat(server) - flat(local)).detach()
+        self.c_k[k] = self.gradients[k] if self.option == "I" else before - self.c + way / (self.steps * self.lr)
+        self.changes.append(self.c_k[k] - before)
+
+    def update(self, w, mean, uploads):  # noqa: ARG002
+        self.c = self.c + sum(self.changes) / self.clients
+        return w + self.eta_g * (mean - w)
+
+
+class MimeLite(FedAvg):
+    beta, decays_itself = 0.9, True
+
+    def begin(self):
+        self.s = torch.zeros_like(self.initial)
+
+    def begin_round(self, t, server, setting):
+        self.gradients, self.setting, self.taken = chosen_gradients(t, server, setting), setting, {}
+
+    def objective(self, t, k, local, server, x, y):  # noqa: ARG002
+        w = flat(local)
+        f = functional.cross_entropy(local(x), y) + self.setting.weight_decay / 2 * w.square().sum()
+        return (1 - self.beta) * f + self.beta * self.s @ w
+
+    def succeeded(self, t, k, local, server):  # noqa: ARG002
+        self.taken[k] = self.gradients[k]
+
+    def update(self, w, mean, uploads):  # noqa: ARG002
+        self.s = (1 - self.beta) * weighted(self.taken, self.setting) + self.beta * self.s
+        return mean
+
+
+class FedDane(FedAvg):
+    mu = 0.1
+
+    def begin_round(self, t, server, setting):
+        self.gradients = chosen_gradients(t, server, setting)
+        self.g_t = weighted(self.gradients, setting)
+
+    def objective(self, t, k, local, server, x, y):  # noqa: ARG002
+        w, w_glob = flat(local), flat(server).detach()
+        proximal = self.mu / 2 * (w - w_glob).square().sum()
+        return functional.cross_entropy(local(x), y) + (self.g_t - self.gradients[k]) @ w + proximal
+
+
+class FedGkd(FedAvg):
+    gamma, temperature, models = 0.2, 1.0, 5
+
+    def begin(self):
+        self.aggregates = []
+
+    def begin_round(self, t, server, setting):  # noqa: ARG002
+        self.teacher = copy.deepcopy(server).eval()
+        if self.aggregates:
+            set_flat(self.teacher, torch.stack(self.aggregates[-self.models :]).mean(0))
+
+    def objective(self, t, k, local, server, x, y):  # noqa: ARG002
+        logits = local(x)
+        ce = functional.cross_entropy(logits, y)
+        if t == 1:
+            return ce
+        with torch.no_grad():
+            taught = torch.softmax(self.teacher(x) / self.temperature, dim=1)
+        student = torch.softmax(logits / self.temperature, dim=1)
+        divergence = (taught * (taught / student).log()).sum(1).mean()
+        return ce + self.gamma / 2 * self.temperature**2 * divergence
+
+    def update(self, w, mean, uploads):  # noqa: ARG002
+        self.aggregates.append(mean.clone())
+        return mean
+
+
+METHODS = {
+    "fedavg": FedAvg,
+    "fedprox": FedProx,
+    "fedtrip": FedTrip,
+    "slowmo": SlowMo,
+    "moon": Moon,
+    "feddyn": FedDyn,
+    "scaffold": Scaffold,
+    "mimelite": MimeLite,
+    "feddane": FedDane,
+    "fedgkd": FedGkd,
+}
 
 
 def run_naive(setting, method, failures=(), **options):
@@ -281,16 +443,17 @@ def run_naive(setting, method, failures=(), **options):
     momenta = {}
     for t in range(1, setting.rounds + 1):
         uploads = {}
+        reference.begin_round(t, server, setting)
         for k in setting.chosen(t):
             x, y = setting.pairs[k][0].double(), setting.pairs[k][1]
             local = copy.deepcopy(server).train()
             trainable = [p for p in local.parameters() if p.requires_grad]
-            optimizer = torch.optim.SGD(
-                trainable, lr=setting.lr, momentum=setting.momentum, weight_decay=setting.weight_decay
-            )
+            decay = 0.0 if reference.decays_itself else setting.weight_decay
+            optimizer = torch.optim.SGD(trainable, lr=setting.lr, momentum=setting.momentum, weight_decay=decay)
             if setting.keep_optimizer_state and k in momenta:
                 optimizer.load_state_dict(copy.deepcopy(momenta[k]))
             generator = stream(setting.seed, "batches", t, k)
+            reference.steps = 0
             for _ in range(setting.local_epochs):
                 order = generator.permutation(len(y))
                 for start in range(0, len(y), setting.batch_size):
@@ -298,6 +461,7 @@ def run_naive(setting, method, failures=(), **options):
                     optimizer.zero_grad()
                     reference.objective(t, k, local, server, x[rows], y[rows]).backward()
                     optimizer.step()
+                    reference.steps += 1
             if (t, k) in failures:
                 continue
             reference.succeeded(t, k, local, server)

@@ -7,11 +7,10 @@ from fedtrip.methods.base import Batch, Memory, Server, Upload
 
 class QuadraticLocal:
     """The tools of a client (`fedtrip.methods.Local`): SGD on the quadratic. Its "representation" of its one sample
-    is the vector of parameters itself."""
+    is the vector of parameters itself, and so are its logits."""
 
-    exchange = 0
-
-    def __init__(self, b, *, round_number, lr, steps, initial, momentum=0.0):
+    def __init__(self, b, *, round_number, lr, steps, initial, momentum=0.0, exchange=0):
+        self.exchange = exchange
         self.b, self.round, self.lr, self.steps, self.initial = torch.tensor(b), round_number, lr, steps, initial
         self.momentum = momentum
         self.corrections = []
@@ -36,6 +35,11 @@ class QuadraticLocal:
         self.asked.append(model["w"].clone())
         return model["w"].clone()[None]
 
+    logits = representations
+
+    def gradient(self, model):
+        return model["w"] - self.b
+
 
 def play(method, *, b, samples, chosen, lr=0.5, steps=2, start=(0.0,), momentum=0.0):
     """Rounds of a method with the chosen clients of each; the server and a copy of all memories after each round."""
@@ -44,14 +48,23 @@ def play(method, *, b, samples, chosen, lr=0.5, steps=2, start=(0.0,), momentum=
     memories: dict[int, Memory] = {}
     history = []
     for number, clients in enumerate(chosen, start=1):
-        server = Server(server.model, server.state, number, 0, len(b), lr)
-        received, uploads = method.broadcast(server), []
-        for k in clients:
-            local = QuadraticLocal(b[k], round_number=number, lr=lr, steps=steps, initial=w, momentum=momentum)
-            reply = method.client(received, memories.get(k, Memory()), local)
-            memories[k] = Memory(reply.keep, number)
-            uploads.append(Upload(k, samples[k], reply.upload))
-        server = method.aggregate(server, uploads)
+        for exchange in range(method.exchanges):
+            server = Server(server.model, server.state, number, exchange, len(b), lr)
+            received, uploads = {name: v.float() for name, v in method.broadcast(server).items()}, []
+            for k in clients:
+                local = QuadraticLocal(
+                    b[k],
+                    round_number=number,
+                    lr=lr,
+                    steps=steps,
+                    initial=w,
+                    momentum=momentum,
+                    exchange=exchange,
+                )
+                reply = method.client(received, memories.get(k, Memory()), local)
+                memories[k] = Memory(reply.keep, number)
+                uploads.append(Upload(k, samples[k], reply.upload))
+            server = method.aggregate(server, uploads)
         history.append((server, dict(memories)))
     return history
 
@@ -61,9 +74,11 @@ def w_of(history):
     return [server.w.tolist() for server, _ in history]
 
 
-def correction_of(method, received, memory, *, round_number, initial):
+def correction_of(method, received, memory, *, round_number, initial, exchange=0):
     """The correction that a method hands to local training."""
-    local = QuadraticLocal([0.0] * len(received["w"]), round_number=round_number, lr=0.1, steps=1, initial=initial)
+    local = QuadraticLocal(
+        [0.0] * len(initial), round_number=round_number, lr=0.1, steps=1, initial=initial, exchange=exchange
+    )
     method.client(received, memory, local)
     return local.corrections[0]
 

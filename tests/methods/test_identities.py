@@ -58,7 +58,18 @@ def test_slowmo_without_momentum_is_fedavg_to_rounding(setting):
 
 @pytest.mark.parametrize(
     ("name", "momentum"),
-    [("fedavg", 0.9), ("fedprox", 0.9), ("fedtrip", 0.9), ("moon", 0.9), ("slowmo", 0.0), ("feddyn", 0.0)],
+    [
+        ("fedavg", 0.9),
+        ("fedprox", 0.9),
+        ("fedtrip", 0.9),
+        ("moon", 0.9),
+        ("feddane", 0.9),
+        ("fedgkd", 0.9),
+        ("slowmo", 0.0),
+        ("feddyn", 0.0),
+        ("scaffold", 0.0),
+        ("mimelite", 0.0),
+    ],
 )
 def test_the_default_optimizer_is_the_methods_own(name, momentum):
     setting = Setting(rounds=1)

@@ -40,6 +40,28 @@ RANGES = [
     ("feddyn", "alpha", -1, "greater than 0"),
     ("feddyn", "alpha", math.nan, "finite"),
     ("feddyn", "alpha", math.inf, "finite"),
+    ("scaffold", "option", "III", "'I' or 'II'"),
+    ("scaffold", "option", "i", "'I' or 'II'"),
+    ("scaffold", "eta_g", 0, "greater than 0"),
+    ("scaffold", "eta_g", -1, "greater than 0"),
+    ("scaffold", "eta_g", math.nan, "finite"),
+    ("scaffold", "eta_g", math.inf, "finite"),
+    ("mimelite", "beta", 1, "less than 1"),
+    ("mimelite", "beta", -0.1, "greater than or equal to 0"),
+    ("mimelite", "beta", math.nan, "less than 1"),
+    ("mimelite", "beta", math.inf, "less than 1"),
+    ("feddane", "mu", -0.1, "greater than or equal to 0"),
+    ("feddane", "mu", math.nan, "finite"),
+    ("feddane", "mu", math.inf, "finite"),
+    ("fedgkd", "gamma", -0.1, "greater than or equal to 0"),
+    ("fedgkd", "gamma", math.nan, "finite"),
+    ("fedgkd", "gamma", math.inf, "finite"),
+    ("fedgkd", "temperature", 0, "greater than 0"),
+    ("fedgkd", "temperature", -1, "greater than 0"),
+    ("fedgkd", "temperature", math.nan, "finite"),
+    ("fedgkd", "models", 0, "greater than or equal to 1"),
+    ("fedgkd", "models", -5, "greater than or equal to 1"),
+    ("fedgkd", "models", 2.5, "integer"),
 ]
 TYPES = [
     ("fedprox", "mu", "much", "number"),
@@ -50,6 +72,11 @@ TYPES = [
     ("slowmo", "beta", {"value": 0.9}, "number"),
     ("moon", "tau", "warm", "number"),
     ("feddyn", "alpha", "α", "number"),
+    ("scaffold", "option", 1, "'I' or 'II'"),
+    ("scaffold", "eta_g", "fast", "number"),
+    ("mimelite", "beta", None, "number"),
+    ("feddane", "mu", [0.1], "number"),
+    ("fedgkd", "models", "all", "integer"),
 ]
 
 
@@ -63,7 +90,7 @@ def test_what_is_out_of_range_is_refused_with_the_range(method, option, value, a
     assert "\n" not in message
 
 
-@pytest.mark.parametrize("method", ["fedavg", "fedprox", "fedtrip", "slowmo", "moon", "feddyn"])
+@pytest.mark.parametrize("method", METHODS)
 def test_an_unknown_option_is_refused_by_name(method):
     with pytest.raises(fedtrip.UserError) as refused:
         make_method(method, {"gamma_ray": 1.0}, model="cnn", dataset="mnist")
@@ -84,6 +111,10 @@ def test_a_misspelt_option_gets_a_suggestion():
         ("slowmo", {"beta": 0, "alpha": 2}),
         ("moon", {"mu": 0, "tau": 1e-3}),
         ("feddyn", {"alpha": 1e-6}),
+        ("scaffold", {"option": "I", "eta_g": 1e-6}),
+        ("mimelite", {"beta": 0}),
+        ("feddane", {"mu": 0}),
+        ("fedgkd", {"gamma": 0, "temperature": 1e-3, "models": 1}),
     ],
 )
 def test_the_edges_of_the_ranges_are_accepted(method, options):

@@ -10,7 +10,18 @@ from torch import nn
 from fedtrip.rounds import RunEnded, initial_state, rounds
 from fedtrip.store import ClientStore
 
-METHODS = {"fedavg": {}, "fedprox": {"mu": 0.4}, "fedtrip": {"mu": 0.4}, "slowmo": {}, "moon": {}, "feddyn": {}}
+METHODS = {
+    "fedavg": {},
+    "fedprox": {"mu": 0.4},
+    "fedtrip": {"mu": 0.4},
+    "slowmo": {},
+    "moon": {},
+    "feddyn": {},
+    "scaffold": {},
+    "mimelite": {},
+    "feddane": {},
+    "fedgkd": {"gamma": 4.0},
+}
 
 
 def relu():

@@ -39,7 +39,7 @@ def test_the_cnn_has_47_outputs_for_emnist():
 
 
 def layers_of(model):
-    return [type(layer).__name__ for layer in model.layers]
+    return [type(layer).__name__ for layer in model]
 
 
 def test_the_order_of_layers():

@@ -13,7 +13,9 @@ from fedtrip._version import __version__
 from fedtrip.cli import catalogue, data
 from fedtrip.cli.compare import compare
 from fedtrip.cli.console import err
+from fedtrip.cli.costs import costs
 from fedtrip.cli.partition import partition
+from fedtrip.cli.reproduce import reproduce
 from fedtrip.cli.run import evaluate, run
 from fedtrip.errors import UserError
 
@@ -33,7 +35,17 @@ app = typer.Typer(
     help="Federated learning on non-IID data: which method needs the fewest rounds, bytes and FLOPs on yours.\n\n"
     "Start with [bold]fedtrip compare[/]: it needs no data and no options.",
 )
-for _command in (run, compare, evaluate, partition, catalogue.methods, catalogue.datasets, catalogue.models):
+for _command in (
+    run,
+    compare,
+    evaluate,
+    partition,
+    costs,
+    reproduce,
+    catalogue.methods,
+    catalogue.datasets,
+    catalogue.models,
+):
     app.command(help=_help(_command))(_command)
 app.add_typer(data.app, name="data")
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import nn
 
 from fedtrip.models.image import check_image_shape
 
 SMALLEST_SIDE = 10  # 10 → conv 7 → pool 3 → pool 1
 
 
-class AlexNet(nn.Module):
+class AlexNet(nn.Sequential):
     """Five convolutions with ReLU, overlapping max-pools after the first two, global average pool, two FC layers.
 
     With 32×32 colour images and 10 classes 2,729,290 parameters and 145,922,816 MACs a sample.
     """
 
     def __init__(self, sample_shape: tuple[int, ...], classes: int, dropout: float = 0.5) -> None:
-        super().__init__()
         channels, _, _ = check_image_shape("alexnet", sample_shape, SMALLEST_SIDE)
-        self.layers = nn.Sequential(
+        super().__init__(
             nn.Conv2d(channels, 64, kernel_size=7, padding=2),
             nn.ReLU(),
             nn.MaxPool2d(3, stride=2),
@@ -39,7 +38,3 @@ class AlexNet(nn.Module):
             nn.Dropout(dropout),
             nn.Linear(1024, classes),
         )
-
-    def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.layers(x)
-        return logits

@@ -44,6 +44,16 @@ def check_model(module: nn.Module, sample_shape: tuple[int, ...], classes: int, 
         raise UserError(f"{called} returns shape {tuple(output.shape)} for a batch of shape {shape}; {wanted}")
 
 
+def trains_on_one_sample(module: nn.Module, sample_shape: tuple[int, ...]) -> bool:
+    """Whether a batch of one passes in training mode; BatchNorm over a single value refuses it."""
+    with left_as_it_is(module), torch.random.fork_rng(devices=[]), torch.no_grad():
+        try:
+            module.train()(torch.zeros(1, *sample_shape))
+        except ValueError:
+            return False
+    return True
+
+
 @contextmanager
 def left_as_it_is(module: nn.Module) -> Iterator[None]:
     """Put back every submodule's mode and every buffer, also one that a forward pass replaces."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import nn
 
 from fedtrip.models.image import check_image_shape
 
 SMALLEST_SIDE = 28  # 28 → pool 14 → conv 10 → pool 5 → conv 1
 
 
-class CNN(nn.Module):
+class CNN(nn.Sequential):
     """Three 5×5 convolutions (6 padded by 2, 16, 120), ReLU after each, 2×2 max-pools after two; FC 84, ReLU; FC.
 
     With 28×28 grey images and 10 classes 61,706 parameters and 416,520 MACs a sample. Larger images leave more than
@@ -17,10 +17,9 @@ class CNN(nn.Module):
     """
 
     def __init__(self, sample_shape: tuple[int, ...], classes: int) -> None:
-        super().__init__()
         channels, height, width = check_image_shape("cnn", sample_shape, SMALLEST_SIDE)
         places = _side_after_convolutions(height) * _side_after_convolutions(width)
-        self.layers = nn.Sequential(
+        super().__init__(
             nn.Conv2d(channels, 6, kernel_size=5, padding=2),
             nn.ReLU(),
             nn.MaxPool2d(2),
@@ -34,10 +33,6 @@ class CNN(nn.Module):
             nn.ReLU(),
             nn.Linear(84, classes),
         )
-
-    def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.layers(x)
-        return logits
 
 
 def _side_after_convolutions(side: int) -> int:

@@ -1,0 +1,1 @@
+"""Speed against a plain PyTorch loop, as ratios measured in one run: `make bench`."""

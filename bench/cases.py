@@ -1,0 +1,144 @@
+"""What is measured: the paper's three models, on random data of the right shapes (times do not depend on the values)."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from bench.plain import PlainLoop
+from fedtrip.data import DataSet, from_arrays
+from fedtrip.engines.base import Engine
+from fedtrip.engines.pool import PoolEngine
+from fedtrip.engines.serial import SerialEngine
+from fedtrip.experiment import Experiment
+from fedtrip.federation import Federation, prepare
+from fedtrip.local import Outcome, Task
+from fedtrip.methods import Vectors
+from fedtrip.rounds import initial_state, one_round
+from fedtrip.run_writer import RunWriter
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model with its data: samples a client, 4 clients a round, test images."""
+
+    model: str
+    shape: tuple[int, ...]
+    samples: int
+    test: int
+    repeats: int
+
+    def dataset(self) -> DataSet:
+        """Random images and labels."""
+        generator = torch.Generator().manual_seed(0)
+        train = 10 * self.samples
+
+        def images(count: int) -> torch.Tensor:
+            return torch.randint(0, 256, (count, *self.shape), dtype=torch.uint8, generator=generator)
+
+        def labels(count: int) -> torch.Tensor:
+            return torch.randint(0, 10, (count,), generator=generator)
+
+        return from_arrays(images(train), labels(train), images(self.test), labels(self.test))
+
+    def federation(self, **changes: object) -> Federation:
+        """The case as fedtrip runs it: FedAvg, 4 of 10 clients, batch 50, one epoch."""
+        fields = {
+            "method": "fedavg", "model": self.model, "partition": "iid", "draw": "disjoint",
+            "samples_per_client": self.samples, "rounds": 10_000, **changes,
+        }  # fmt: skip
+        return prepare(Experiment(**fields), data=self.dataset())
+
+    def plain(self) -> PlainLoop:
+        """The case as the plain loop runs it, with inputs that are normalised already."""
+        federation = self.federation()
+        data = federation.dataset
+        shares = [federation.partition.share(client).tolist() for client in range(4)]
+        train = (data.normalised(data.x_train), data.y_train)
+        return PlainLoop(federation.module, train, (data.normalised(data.x_test), data.y_test), shares)
+
+
+CASES = {
+    "mlp": Case("mlp", (1, 28, 28), 600, 10_000, repeats=30),
+    "cnn": Case("cnn", (1, 28, 28), 600, 10_000, repeats=20),
+    "alexnet": Case("alexnet", (3, 32, 32), 500, 2_500, repeats=4),
+}
+
+
+@dataclass
+class Parts:
+    """Seconds of the parts of a round."""
+
+    training: list[float] = field(default_factory=list)
+    evaluation: list[float] = field(default_factory=list)
+    checkpoint: list[float] = field(default_factory=list)
+    whole: list[float] = field(default_factory=list)
+
+
+class Timed:
+    """An engine with a stop-watch."""
+
+    def __init__(self, engine: Engine, parts: Parts) -> None:
+        self._engine, self._parts = engine, parts
+
+    def clients(self, tasks: list[Task]) -> list[Outcome]:
+        began = time.perf_counter()
+        outcomes = list(self._engine.clients(tasks))
+        self._parts.training.append(time.perf_counter() - began)
+        return outcomes
+
+    def evaluate(self, model: Vectors) -> tuple[float, float]:
+        began = time.perf_counter()
+        result = self._engine.evaluate(model)
+        self._parts.evaluation.append(time.perf_counter() - began)
+        return result
+
+    def close(self) -> None:
+        self._engine.close()
+
+
+class FedtripRounds:
+    """A federation whose rounds can be run one by one, with metrics and checkpoints written as in any run."""
+
+    def __init__(self, federation: Federation, workers: int, folder: Path) -> None:
+        self.parts = Parts()
+        engine: Engine
+        if workers == 1:
+            engine = SerialEngine(federation)
+        else:
+            engine = PoolEngine(federation, workers)
+            engine.wait_until_ready()
+        self._federation, self._engine = federation, Timed(engine, self.parts)
+        self._writer = RunWriter(folder, federation.experiment, overwrite=False)
+        self._state = initial_state(federation, self._writer.checkpoint.store)
+        self._writer.continue_from(self._state)
+
+    def round(self) -> None:
+        began = time.perf_counter()
+        record, _ = one_round(self._federation, self._engine, self._state)  # type: ignore[arg-type]
+        middle = time.perf_counter()
+        self._writer.record(record, self._state)
+        now = time.perf_counter()
+        self.parts.checkpoint.append(now - middle)
+        self.parts.whole.append(now - began)
+
+    def close(self) -> None:
+        self._engine.close()
+        self._writer.close()
+
+
+@contextmanager
+def fedtrip_rounds(federation: Federation, workers: int) -> Iterator[FedtripRounds]:
+    """Rounds of a federation in a temporary run folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        rounds = FedtripRounds(federation, workers, Path(folder) / "run")
+        try:
+            yield rounds
+        finally:
+            rounds.close()

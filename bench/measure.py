@@ -1,0 +1,163 @@
+"""The measurements. Everything that is compared is interleaved in one process, because these machines are noisy."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn import functional
+from torch.profiler import ProfilerActivity, profile
+
+from bench.cases import CASES, Case, fedtrip_rounds
+from fedtrip.flat import FlatModel
+from fedtrip.local import sgd_step
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median and quartiles of some seconds."""
+
+    median: float
+    low: float
+    high: float
+
+
+def spread(values: list[float]) -> Spread:
+    """Median and quartiles."""
+    low, median, high = statistics.quantiles(values, n=4) if len(values) > 1 else (values[0],) * 3
+    return Spread(median, low, high)
+
+
+def interleaved(work: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+    """Seconds of each piece of work, all of them once in every turn, after one turn to warm up."""
+    seconds: dict[str, list[float]] = {name: [] for name in work}
+    for turn in range(repeats + 1):
+        for name, do in work.items():
+            began = time.perf_counter()
+            do()
+            if turn:
+                seconds[name].append(time.perf_counter() - began)
+    return seconds
+
+
+def whole_rounds(case: Case) -> dict[str, Any]:
+    """A whole round: plain loop, fedtrip with one and with two workers; and what fedtrip's round is made of."""
+    with ExitStack() as stack:
+        plain = case.plain()
+        one = stack.enter_context(fedtrip_rounds(case.federation(), 1))
+        two = stack.enter_context(fedtrip_rounds(case.federation(), 2))
+        seconds = interleaved({"plain": plain.round, "1 worker": one.round, "2 workers": two.round}, case.repeats)
+        parts = {
+            name: {part: statistics.median(values[1:]) for part, values in vars(rounds.parts).items()}
+            for name, rounds in (("1 worker", one), ("2 workers", two))
+        }
+    return {
+        "seconds": {name: vars(spread(values)) for name, values in seconds.items()},
+        "ratio": {
+            name: vars(spread([p / s for p, s in zip(seconds["plain"], seconds[name], strict=True)]))
+            for name in ("1 worker", "2 workers")
+        },
+        "parts": parts,
+    }
+
+
+def attaching(case: Case, methods: tuple[str, ...]) -> dict[str, float]:
+    """Each method's round over FedAvg's, one worker, after two rounds in which every client has got its memory."""
+    with ExitStack() as stack:
+        rounds = {
+            method: stack.enter_context(
+                fedtrip_rounds(case.federation(method=method, momentum=0.9, eval_every=10_000), 1)
+            )
+            for method in methods
+        }
+        for running in rounds.values():
+            for _ in range(3):
+                running.round()
+        repeats = 5 if case.model == "alexnet" else 3 * case.repeats
+        interleaved({method: running.round for method, running in rounds.items()}, repeats)
+        training = {method: running.parts.training[4:] for method, running in rounds.items()}
+    return {
+        method: statistics.median(m / f for m, f in zip(training[method], training["fedavg"], strict=True))
+        for method in methods
+    }
+
+
+def sgemm_rate() -> float:
+    """Multiply-adds a second of a large matrix product on one thread."""
+    a = torch.randn(1024, 1024)
+    seconds = interleaved({"sgemm": lambda: a @ a}, 15)["sgemm"]
+    return 1024**3 / statistics.median(seconds)
+
+
+def scaling() -> dict[str, dict[str, list[float]]]:
+    """Seconds of a round against the number of clients N, the clients a round K, and the parameters |w|."""
+    results: dict[str, dict[str, list[float]]] = {}
+    cnn = CASES["cnn"]
+
+    def median_round(case: Case, repeats: int, **changes: object) -> tuple[float, int]:
+        federation = case.federation(partition="dirichlet:0.5", draw="overlap", method="fedtrip", **changes)
+        with fedtrip_rounds(federation, 1) as running:
+            seconds = interleaved({"round": running.round}, repeats)["round"]
+        return statistics.median(seconds), sum(p.numel() for p in federation.module.parameters())
+
+    sizes = [10, 100, 1_000, 10_000, 100_000, 1_000_000]
+    results["N"] = {"x": sizes, "seconds": [median_round(cnn, 8, clients=n)[0] for n in sizes]}
+    chosen = [1, 2, 4, 8, 16]
+    training_only = {"eval_every": 10_000, "clients": 20}
+    results["K"] = {"x": chosen, "seconds": [median_round(cnn, 8, per_round=k, **training_only)[0] for k in chosen]}
+    samples = [150, 300, 600, 1200, 2400]
+    results["n"] = {
+        "x": samples,
+        "seconds": [median_round(cnn, 8, samples_per_client=n, **training_only)[0] for n in samples],
+    }
+    return results
+
+
+def layers_of_cnn() -> list[dict[str, Any]]:
+    """Where a training step of the CNN spends its time, operation by operation (batch of 50, one thread)."""
+    case = CASES["cnn"]
+    federation = case.federation()
+    flat = FlatModel(federation.module, case.shape)
+    momentum = torch.zeros_like(flat.w)
+    x, y = torch.randn(50, *case.shape), torch.randint(0, 10, (50,))
+
+    def step() -> None:
+        flat.g.zero_()
+        functional.cross_entropy(flat.module(x), y).backward()  # type: ignore[no-untyped-call]
+        sgd_step(flat.w, flat.g, momentum, lr=0.01, beta=0.9, decay=0.0)
+
+    interleaved({"warm": step}, 30)
+    steps = 50
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiled:
+        for _ in range(steps):
+            step()
+    events = sorted(profiled.key_averages(group_by_input_shape=True), key=lambda e: -e.self_cpu_time_total)
+    whole = sum(event.self_cpu_time_total for event in events)
+    return [
+        {
+            "operation": event.key,
+            "shapes": str([shape for shape in event.input_shapes if shape]),
+            "microseconds": event.self_cpu_time_total / steps,
+            "share": event.self_cpu_time_total / whole,
+        }
+        for event in events[:14]
+    ]
+
+
+def million_clients() -> dict[str, float]:
+    """A federation of a million clients, 100 a round, 100 rounds, CNN: memory and seconds a round."""
+    federation = CASES["cnn"].federation(
+        clients=1_000_000, per_round=100, method="fedtrip", partition="dirichlet:0.5", draw="overlap",
+        samples_per_client=50, eval_every=10_000,
+    )  # fmt: skip
+    with fedtrip_rounds(federation, 2) as running:
+        seconds = interleaved({"round": running.round}, 100)["round"]
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    return {"seconds a round": statistics.median(seconds), "gigabytes": (own + 2 * workers) / 1e9}

@@ -1,0 +1,1 @@
+"""The paper: its published numbers as data, and its tables computed again."""

@@ -1,0 +1,242 @@
+"""The documentation is true: its code runs, its links lead somewhere, its tables agree with the code.
+
+All blocks of a page run in order, in one folder and one Python process, so that they share a namespace. A block preceded
+by `<!-- not run: reason -->` is left out; one preceded by `<!-- file: NAME -->` is written to that file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedtrip.experiment import Experiment
+from fedtrip.methods import METHODS, CostSymbols
+
+ROOT = Path(__file__).parent.parent
+RUN = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*RUN, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+LANGUAGES = ("python", "sh", "console")
+LONGEST = 300  # seconds for a page, on a machine that is busy with something else
+
+DRIVER = """
+import json, subprocess, sys
+from pathlib import Path
+
+sys.path.insert(0, "")
+for block in json.loads(sys.stdin.read()):
+    where = f"{block['page']}, line {block['line']}"
+    print(f"--- {where} ({block['language']})", file=sys.stderr, flush=True)
+    if block["file"]:
+        Path(block["file"]).write_text(block["text"], encoding="utf-8")
+    elif block["language"] == "python":
+        exec(compile("\\n" * block["line"] + block["text"], block["page"], "exec"), globals())
+    else:
+        code = subprocess.run(["bash", "-e", "-u", "-o", "pipefail", "-c", block["text"]], stdin=subprocess.DEVNULL)
+        if code.returncode:
+            sys.exit(f"{where}: exit code {code.returncode}")
+    sys.stdout.flush()
+"""
+"""Runs the blocks it reads from stdin; a traceback shows the page and the line in it."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page; `line` is the line of its fence, from 1."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+    file: str | None
+    skipped: str | None
+    """why it is not run"""
+
+
+def blocks_of(page: str, text: str) -> list[Block]:
+    """Every fenced block that has a language, with the comment directly before it."""
+    blocks, lines = [], text.splitlines()
+    number = 0
+    while number < len(lines):
+        fence = re.fullmatch(r"```(\S*)", lines[number])
+        if fence is None:
+            number += 1
+            continue
+        end = lines.index("```", number + 1)
+        before = lines[number - 1] if number else ""
+        told = re.fullmatch(r"<!-- (file|not run): (.+) -->", before)
+        assert told or not before.startswith("<!--"), f"{page}, line {number}: unknown comment {before}"
+        what, value = told.groups() if told else ("", "")
+        body = "\n".join(lines[number + 1 : end]) + "\n"
+        if fence[1] == "console":
+            body = commands_of(body)
+        blocks.append(
+            Block(page, number + 1, fence[1], body, value if what == "file" else None, value if "not" in what else None)
+        )
+        number = end + 1
+    return blocks
+
+
+def commands_of(console: str) -> str:
+    """The lines of a console block that were typed: `$ command`, going on after a backslash; the rest is output."""
+    typed, goes_on = [], False
+    for line in console.splitlines():
+        if goes_on or line.startswith("$ "):
+            typed.append(line if goes_on else line.removeprefix("$ "))
+            goes_on = line.endswith("\\")
+    return "\n".join(typed) + "\n"
+
+
+def run_blocks(blocks: list[Block], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run blocks as a reader would: in an empty folder, this environment's `fedtrip` first on the path."""
+    environment = {name: value for name, value in os.environ.items() if name != "FEDTRIP_DATA"}
+    environment |= {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "COLUMNS": "100",
+    }
+    work = folder / "work"
+    work.mkdir()
+    return subprocess.run(
+        [sys.executable, "-c", DRIVER],
+        input=json.dumps([asdict(block) for block in blocks]),
+        cwd=work,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+def test_every_block_runs(page: Path, tmp_path: Path) -> None:
+    blocks = [
+        block
+        for block in blocks_of(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
+        if block.skipped is None and (block.file or block.language in LANGUAGES)
+    ]
+    if not blocks:
+        return
+    ended = run_blocks(blocks, tmp_path)
+    assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+def test_every_block_has_a_known_language(page: Path) -> None:
+    for block in blocks_of(page.name, page.read_text(encoding="utf-8")):
+        assert block.language in (*LANGUAGES, "text", "toml"), f"{page.name}, line {block.line}: {block.language!r}"
+        assert block.language != "toml" or block.file, f"{page.name}, line {block.line}: TOML that nothing reads"
+
+
+def test_a_page_whose_code_fails_is_found_out(tmp_path: Path) -> None:
+    page = "```python\nx = 1\n```\n\n```python\nassert x == 1\nassert x == 2\n```\n"
+    for number, (text, told) in enumerate(
+        [
+            (page, 'File "a.md", line 7'),
+            ("```sh\nfalse | true\necho done\n```\n", "a.md, line 1: exit code 1"),
+            ("```console\n$ exit 3\nwhat it prints\n```\n", "a.md, line 1: exit code 3"),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        ended = run_blocks(blocks_of("a.md", text), folder)
+        assert ended.returncode != 0
+        assert told in ended.stderr
+
+
+def test_blocks_share_a_folder_and_a_namespace(tmp_path: Path) -> None:
+    page = "<!-- file: a.py -->\n```python\nx = 2\n```\n```python\nimport a\ny = a.x\n```\n"
+    page += "```console\n$ echo 2 \\\n  > b\nno command\n```\n```python\nassert open('b').read() == f'{y}\\n'\n```\n"
+    page += "<!-- not run: it would fail -->\n```sh\nfalse\n```\n"
+    blocks = blocks_of("a.md", page)
+    assert [block.skipped for block in blocks] == [None, None, None, None, "it would fail"]
+    ended = run_blocks(blocks[:-1], tmp_path)
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\[[^\]]+\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        assert linked.is_file(), f"{page.name}: {target}"
+        assert linked.is_relative_to(ROOT), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors_of(linked), f"{page.name}: {target}"
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The anchors that GitHub gives a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_readme_names_every_page() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        assert f"](docs/{page.name})" in text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_page_knows_a_machine(page: Path) -> None:
+    found = re.findall(r"/(?:work|tmp|home|root|opt)/\S*", page.read_text(encoding="utf-8"))
+    assert not found
+
+
+def test_every_field_of_an_experiment_is_explained_with_its_default() -> None:
+    rows = table_rows((ROOT / "docs" / "experiments.md").read_text(encoding="utf-8").split("\n## ")[1])
+    fields = Experiment.model_fields
+    assert list(rows) == list(fields)
+    for name, field in fields.items():
+        default = field.default.name if name == "method" else field.default
+        shown = rows[name][0]
+        if default is None:  # it depends on other fields: said in words
+            assert shown
+            assert not shown.startswith("`")
+        else:
+            assert shown == f"`{json.dumps(default)}`", name
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_option_of_a_method_is_explained_with_its_default(name: str) -> None:
+    cls: Any = METHODS[name]
+    section = next(part for part in methods_page().split("\n## ") if part.startswith(f"{name}\n"))
+    shown = {option: cells[0] for option, cells in table_rows(section).items()}
+    assert shown == {field.name: f"`{field.default}`" for field in dataclasses.fields(cls)}
+
+
+def test_every_method_is_in_the_table_with_its_momentum_and_its_cost() -> None:
+    rows = table_rows(methods_page().split("\n## ")[0])
+    assert list(rows) == list(METHODS)
+    for name, cells in rows.items():
+        method = METHODS[name]()
+        attaching = method.attaching(CostSymbols(K=8, M=50, n=400, w=100, FP=100.0, BP=200.0))
+        assert attaching is not None
+        assert cells[0] == str(method.momentum)
+        assert cells[4].replace("\\|", "|") == attaching.formula
+        assert cells[5] == ("paper" if attaching.from_paper else "ours")
+
+
+def methods_page() -> str:
+    return (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+
+
+def table_rows(text: str) -> dict[str, list[str]]:
+    """Every table row that begins with one name in backticks: the name, and the other cells."""
+    rows = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
+        if line.startswith("| `") and re.fullmatch(r"`\w+`", cells[0]):
+            rows[cells[0].strip("`")] = cells[1:]
+    return rows
