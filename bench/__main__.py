@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from bench.measure import attaching, layers_of_cnn, million_clients, scaling, sgemm_rate, whole_rounds
 from bench.cases import CASES
+from bench.measure import attaching, layers_of_cnn, million_clients, scaling, sgemm_rate, whole_rounds
 from bench.report import draw_scaling, write_report
 from fedtrip.costs import pass_cost
 from fedtrip.result import versions

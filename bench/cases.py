@@ -1,4 +1,4 @@
-"""What is measured: the paper's three models, on random data of the right shapes (times do not depend on the values)."""
+"""What is measured: the paper's three models on random data of the right shapes (times do not depend on values)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The documentation is true: its code runs, its links lead somewhere, its tables agree with the code.
 
-All blocks of a page run in order, in one folder and one Python process, so that they share a namespace. A block preceded
-by `<!-- not run: reason -->` is left out; one preceded by `<!-- file: NAME -->` is written to that file.
+All blocks of a page run in order, in one folder and one Python process, so that they share a namespace. A block
+preceded by `<!-- not run: reason -->` is left out; one preceded by `<!-- file: NAME -->` is written to that file.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -117,16 +119,25 @@ def run_blocks(blocks: list[Block], folder: Path) -> subprocess.CompletedProcess
     )
 
 
+@pytest.fixture(scope="module")
+def pages_run(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[Path, Future[subprocess.CompletedProcess[str]]]]:
+    """The selected pages, run two at a time: most of a page's time is the start of one program after the other."""
+    selected = [item for item in request.session.items if getattr(item, "originalname", "") == "test_every_block_runs"]
+    pages = [item.callspec.params["page"] for item in selected]  # type: ignore[attr-defined]
+    with ThreadPoolExecutor(2) as pool:
+        yield {page: pool.submit(run_blocks, blocks_to_run(page), tmp_path_factory.mktemp(page.stem)) for page in pages}
+
+
+def blocks_to_run(page: Path) -> list[Block]:
+    blocks = blocks_of(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
+    return [block for block in blocks if block.skipped is None and (block.file or block.language in LANGUAGES)]
+
+
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
-def test_every_block_runs(page: Path, tmp_path: Path) -> None:
-    blocks = [
-        block
-        for block in blocks_of(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
-        if block.skipped is None and (block.file or block.language in LANGUAGES)
-    ]
-    if not blocks:
-        return
-    ended = run_blocks(blocks, tmp_path)
+def test_every_block_runs(page: Path, pages_run: dict[Path, Future[subprocess.CompletedProcess[str]]]) -> None:
+    ended = pages_run[page].result()
     assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
 
 

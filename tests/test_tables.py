@@ -24,6 +24,8 @@ def row(**changes):
         "gflops": estimate([1.0, 2.0, 3.0]),
         "megabytes": estimate([4.0, 5.0, 6.0]),
         "gmacs": estimate([7.0, 8.0, 9.0]),
+        "client_megabytes": 0.25,
+        "device_seconds": None,
     }
     return Row(**{**fields, **changes})
 

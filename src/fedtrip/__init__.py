@@ -18,20 +18,38 @@ if TYPE_CHECKING:
     from fedtrip.api import evaluate, load, load_result, run
     from fedtrip.comparison import Comparison, compare
     from fedtrip.data import DataSet, from_arrays, from_clients, load_dataset
+    from fedtrip.device import Device
     from fedtrip.errors import UserError
     from fedtrip.experiment import Experiment
-    from fedtrip.methods import Affine, Batch, CostSymbols, Local, Memory, Method, Reply, Server, Upload, Vectors, mean
+    from fedtrip.methods import (
+        Affine,
+        Attaching,
+        Batch,
+        Correction,
+        CostSymbols,
+        Local,
+        Memory,
+        Method,
+        Reply,
+        Server,
+        Upload,
+        Vectors,
+        mean,
+        total,
+    )
     from fedtrip.result import Result
     from fedtrip.rounds import RoundRecord
 
 _PLACES = {
     "fedtrip.api": ("evaluate", "load", "load_result", "run"),
     "fedtrip.comparison": ("Comparison", "compare"),
+    "fedtrip.device": ("Device",),
     "fedtrip.data": ("DataSet", "from_arrays", "from_clients", "load_dataset"),
     "fedtrip.errors": ("UserError",),
     "fedtrip.experiment": ("Experiment",),
     "fedtrip.methods": (
-        "Affine", "Batch", "CostSymbols", "Local", "Memory", "Method", "Reply", "Server", "Upload", "Vectors", "mean"
+        "Affine", "Attaching", "Batch", "Correction", "CostSymbols", "Local", "Memory", "Method", "Reply", "Server",
+        "Upload", "Vectors", "mean", "total",
     ),
     "fedtrip.result": ("Result",),
     "fedtrip.rounds": ("RoundRecord",),
@@ -40,10 +58,13 @@ _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
 
 __all__ = [
     "Affine",
+    "Attaching",
     "Batch",
     "Comparison",
+    "Correction",
     "CostSymbols",
     "DataSet",
+    "Device",
     "Experiment",
     "Local",
     "Memory",
@@ -65,6 +86,7 @@ __all__ = [
     "load_result",
     "mean",
     "run",
+    "total",
 ]
 
 

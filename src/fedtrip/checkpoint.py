@@ -6,21 +6,19 @@ A round is there when its server file is: it is written last, and files of the r
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import SafetensorError
 
 from fedtrip.errors import UserError
 from fedtrip.files import replacing
 from fedtrip.methods.base import Vectors
 from fedtrip.rounds import FederationState
-from fedtrip.store import ClientStore
+from fedtrip.store import ClientStore, read_vectors, write_vectors
 
 SCHEMA = 1
 SECONDS_BETWEEN_SYNCS = 1.0
@@ -49,32 +47,37 @@ class Checkpoint:
             **{STATE + name: vector for name, vector in state.server.state.items()},
         }
         self._folder.mkdir(parents=True, exist_ok=True)
-        header = json.dumps({"schema": SCHEMA, "round": state.round})
+        header = {"schema": SCHEMA, "round": state.round, "memories": len(state.memories)}
         with replacing(self._file) as temporary:
-            save_file(vectors, temporary, metadata={"fedtrip": header})
+            write_vectors(temporary, vectors, header)
             self._sync(temporary)
         state.memories.forget_outdated()
 
     def restore(self, state: FederationState) -> None:
-        """Bring a fresh state to where the last finished round left it."""
+        """Bring a fresh state to where the last finished round left it; nothing is written or removed."""
         try:
-            with safe_open(self._file, framework="pt") as stored:
-                header = json.loads((stored.metadata() or {})["fedtrip"])
-                vectors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118, not a dict
-            schema, round_number = int(header["schema"]), int(header["round"])
+            vectors, header = read_vectors(self._file)
+            schema = int(header["schema"])
+            round_number, memories = (int(header[name]) if schema == SCHEMA else 0 for name in ("round", "memories"))
         except (OSError, SafetensorError, KeyError, ValueError, TypeError) as problem:
             raise UserError(f"checkpoint '{self._file}' cannot be read: {problem}") from None
         if schema != SCHEMA:
             raise UserError(f"checkpoint '{self._file}' has schema version {schema}; accepted: {SCHEMA}")
-        parts: list[Vectors] = []
-        for prefix, fresh in ((MODEL, state.server.model), (STATE, state.server.state)):
-            part = {name.removeprefix(prefix): v for name, v in vectors.items() if name.startswith(prefix)}
-            expected = {name: (v.shape, v.dtype) for name, v in fresh.items()}
-            if {name: (v.shape, v.dtype) for name, v in part.items()} != expected:
-                raise UserError(f"checkpoint '{self._file}' does not fit the experiment; accepted: its own checkpoint")
-            parts.append(part)
+        model, own = (
+            {name.removeprefix(prefix): v for name, v in vectors.items() if name.startswith(prefix)}
+            for prefix in (MODEL, STATE)
+        )
+        fits = {name: (v.shape, v.dtype) for name, v in model.items()} == {
+            name: (v.shape, v.dtype) for name, v in state.server.model.items()
+        }
+        # What the method keeps may have another precision than it began with, or have been added later.
+        if not fits or not state.server.state.keys() <= own.keys():
+            raise UserError(f"checkpoint '{self._file}' does not fit the experiment; accepted: its own checkpoint")
         state.memories.restore(round_number)
-        state.server = replace(state.server, model=parts[0], state=parts[1], round=round_number)
+        if len(state.memories) != memories:
+            found = f"{len(state.memories)} clients instead of {memories}"
+            raise UserError(f"checkpoint '{self._folder}' has the memories of {found}")
+        state.server = replace(state.server, model=model, state=own, round=round_number)
         state.round = round_number
 
     def remove(self) -> None:

@@ -13,6 +13,7 @@ from fedtrip.api import Data, as_dataset
 from fedtrip.checkpoint import Checkpoint
 from fedtrip.convergence_plot import draw_convergence
 from fedtrip.data.dataset import DataSet
+from fedtrip.device import Device
 from fedtrip.engines import worker_count
 from fedtrip.errors import UserError
 from fedtrip.experiment import Experiment
@@ -66,12 +67,14 @@ def compare(
     workers: int | None = None,
     overwrite: bool = False,
     progress: bool = False,
+    device: Device | None = None,
     watcher: Watcher | None = None,
 ) -> Comparison:
     """Run every variant on the same seeds: same partition, same initial model, same clients each round.
 
     `methods` are the names to compare (default: the paper's six), `sweeps` maps `METHOD.option`, `method.option` or a
     field of the experiment to the values to try. Trials run side by side on `workers` processes (default: the cores).
+    With a `device` the table has the estimated seconds to target on it.
     """
     base, where = experiment or Experiment(), Path(out)
     if trials < 1:
@@ -106,7 +109,7 @@ def compare(
             watcher.finished(trial)
 
     results = read_results(where, variants, seeds)
-    rows = summarise(variants, results)
+    rows = summarise(variants, results, device)
     title = f"{complete[0].dataset}, {complete[0].model}, {complete[0].partition}"
     write_text(where / TABLE, as_markdown(rows, title))
     write_text(where / "table.csv", as_csv(rows))

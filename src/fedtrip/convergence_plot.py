@@ -33,8 +33,8 @@ def draw_convergence(results: Mapping[str, Sequence[Result]], path: Path, title:
         targets = {run.experiment.target for runs in results.values() for run in runs} - {None}
         for target in sorted(t for t in targets if t is not None):
             axes.axhline(target, color="0.35", linestyle=":", linewidth=1)
-            axes.annotate(f"target {target:.0%}", (0.995, target), xycoords=("axes fraction", "data"),
-                          ha="right", va="bottom", fontsize=8, color="0.35")  # fmt: skip
+            axes.annotate(f"target {target:.0%}", (0.005, target), xycoords=("axes fraction", "data"),
+                          ha="left", va="bottom", fontsize=8, color="0.35")  # fmt: skip
         trials = {len(runs) for runs in results.values()}
         band = f"; mean and range of {max(trials)} trials" if max(trials) > 1 else ""
         axes.set(xlabel="communication round", ylabel="test accuracy", title=title + band)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fedtrip.data.catalog import KNOWN_SETS
+from fedtrip.experiment import Experiment
+from fedtrip.methods import make_method, method_class, options_of
 
 TARGETS = {"digits": 0.90, "mnist": 0.90, "fashion-mnist": 0.75, "emnist": 0.62, "emnist47": 0.62, "cifar-10": 0.50}
 TARGETS_OF_MODEL = {("mnist", "mlp"): 0.87}
@@ -16,5 +20,34 @@ def default_samples(dataset: str, samples: int, clients: int) -> int:
 
 def default_target(dataset: str, model: str) -> float | None:
     """The test accuracy to reach, if nothing was said; None for data that the paper does not use."""
-    known = dataset.partition(":")[0]
+    known = "emnist" if dataset == "emnist:balanced" else dataset
     return TARGETS_OF_MODEL.get((known, model), TARGETS.get(known))
+
+
+def changed(base: Experiment, **changes: Any) -> Experiment:
+    """The experiment with some fields changed, as one means it when the experiment is a stored, complete one.
+
+    There every default is written out. Values that are no more than the defaults of the old method, model or data set
+    are left open when that changes, so that the new one's take their place.
+    """
+    new = base.but(**changes)
+    left_open: dict[str, Any] = {}
+    if new.method.name != base.method.name and base.momentum == method_class(base.method.name).momentum:
+        left_open["momentum"] = None
+    if new.dataset != base.dataset:
+        left_open |= {"mean": None, "std": None}
+        known = KNOWN_SETS.get(base.dataset)
+        if known is not None and base.samples_per_client == known.samples_per_client:
+            left_open["samples_per_client"] = None
+    if (new.dataset, new.model) != (base.dataset, base.model):
+        if base.target == default_target(base.dataset, base.model):
+            left_open["target"] = None
+        if new.method.name == base.method.name:
+            old = options_of(make_method(base.method.name, {}, model=base.model, dataset=base.dataset))
+            options = {
+                name: value
+                for name, value in new.method.options.items()
+                if value != base.method.options.get(name) or value != old.get(name)
+            }
+            left_open["method"] = {"name": new.method.name, "options": options}
+    return new.but(**{name: value for name, value in left_open.items() if name == "method" or name not in changes})

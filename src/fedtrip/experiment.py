@@ -69,7 +69,7 @@ class Experiment(BaseModel):
     lr: Rate = 0.01
     """η, local learning rate"""
     momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
-    """momentum of local SGD (default: the method's: 0 for slowmo and feddyn, 0.9 for the others)"""
+    """momentum of local SGD (default: the method's: 0 for slowmo, feddyn, scaffold and mimelite, else 0.9)"""
     weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """λ of a coupled L2 penalty in local training"""
     keep_optimizer_state: bool = False

@@ -63,7 +63,7 @@ def prepare(
     if method.needs_representation:
         Tap(module, experiment.representation).remove()
     complete = _complete(named, dataset, method).but(
-        model=model_name, dataset=PYTHON + dataset.sha256() if data is not None else experiment.dataset
+        model=model_name, dataset=PYTHON + dataset.sha256() if data is not None else _absolute(experiment.dataset)
     )
     partition = partition_of(complete, dataset)
     _check_last_batches(complete, partition, module, dataset.sample_shape)
@@ -126,6 +126,12 @@ def _complete(experiment: Experiment, dataset: DataSet, method: Method) -> Exper
         target=target,
         method={"name": experiment.method.name, "options": options_of(method)},
     )
+
+
+def _absolute(dataset: str) -> str:
+    """A file or folder of the user's own by its whole path, so that a stored experiment finds it from anywhere."""
+    kind, colon, path = dataset.partition(":")
+    return f"{kind}:{Path(path).expanduser().absolute()}" if colon and kind in ("npz", "idx") else dataset
 
 
 def _dataset(experiment: Experiment, data: DataSet | None, data_dir: Path | None, progress: bool) -> DataSet:

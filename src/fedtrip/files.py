@@ -23,6 +23,11 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def is_leftover(path: Path) -> bool:
+    """Whether this is a temporary file of `replacing`, left behind by a process that was killed."""
+    return path.name.startswith(".") and ".tmp" in path.name
+
+
 def check_parent_writable(path: Path, option: str) -> None:
     """Refuse a path below a folder in which nothing can be created."""
     parent = path.absolute()

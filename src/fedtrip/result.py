@@ -66,6 +66,11 @@ class Result:
         return sum(last) / len(last) if last else None
 
     @property
+    def client_megabytes(self) -> float:
+        """What a client keeps between its rounds, the most of any."""
+        return max((r.client_memory for r in self.records), default=0) / 1e6
+
+    @property
     def model_sha256(self) -> str:
         """Digest of the final model: equal digests are equal bits."""
         return state_sha256(self.state)
@@ -101,7 +106,7 @@ class Result:
             "gmacs_to_target": to_target["gmacs"],
             "megabytes": whole["megabytes"],
             "megabytes_to_target": to_target["megabytes"],
-            "client_memory_megabytes": max((r.client_memory for r in self.records), default=0) / 1e6,
+            "client_megabytes": self.client_megabytes,
             "refused_uploads": sum(len(r.refused) for r in self.records),
             "acceleration": list(self.acceleration),
             "ended": self.ended,

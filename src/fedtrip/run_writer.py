@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TextIO
 
+from safetensors import SafetensorError
 from torch import Tensor
 
 from fedtrip.checkpoint import Checkpoint
@@ -44,6 +47,8 @@ class RunWriter:
         try:
             if going_on:
                 _check_same(experiment, read_experiment(out), out)
+                if self.is_finished:
+                    self.checkpoint.remove()  # if the process was killed just before it did
             else:
                 out.mkdir(parents=True, exist_ok=True)
                 self.checkpoint.remove()
@@ -60,37 +65,65 @@ class RunWriter:
             records = read_records(self.out, at_most=state.round)
             if len(records) < state.round:
                 raise UserError(f"'{self.out / METRICS}' has {len(records)} rounds, its checkpoint {state.round}")
-        write_text(self.out / METRICS, "".join(_line(record) for record in records))
-        self._metrics = (self.out / METRICS).open("a", encoding="utf-8")
+            if [record.round for record in records] != list(range(1, state.round + 1)):
+                raise UserError(f"'{self.out / METRICS}' is damaged: its rounds are not 1 to {state.round}")
+            state.memories.forget_outdated()
+        with _writing(self.out):
+            _remove_half_written(self.out)
+            write_text(self.out / METRICS, "".join(_line(record) for record in records))
+            self._metrics = (self.out / METRICS).open("a", encoding="utf-8")
         return records
 
     def record(self, record: RoundRecord, state: FederationState) -> None:
         """Append a round's line and write the checkpoint that makes it count."""
         self.note(record)
-        self.checkpoint.save(state)
+        with _writing(self.out):
+            self.checkpoint.save(state)
 
     def note(self, record: RoundRecord) -> None:
         """Append a round's line."""
         assert self._metrics is not None
-        self._metrics.write(_line(record))
-        self._metrics.flush()
+        with _writing(self.out):
+            self._metrics.write(_line(record))
+            self._metrics.flush()
 
     def snapshot(self, round_number: int, name: str, state: Mapping[str, Tensor]) -> None:
         """Keep a model of a round: `global` or `client-K`."""
         folder = self.out / SNAPSHOTS / f"round-{round_number:04d}"
-        folder.mkdir(parents=True, exist_ok=True)
-        write_model(folder / f"{name}.safetensors", state)
+        with _writing(self.out):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_model(folder / f"{name}.safetensors", state)
 
     def finish(self, state: Mapping[str, Tensor], summary: Mapping[str, Any]) -> None:
         """Write the model, then the summary: a folder with a summary is a finished run."""
-        write_model(self.out / MODEL, state)
-        write_json(self.out / SUMMARY, summary)
+        with _writing(self.out):
+            write_model(self.out / MODEL, state)
+            write_json(self.out / SUMMARY, summary)
         self.checkpoint.remove()
 
     def close(self) -> None:
         """Leave the folder as it is."""
         if self._metrics is not None:
-            self._metrics.close()
+            with suppress(OSError):  # of a line that could not be written, which was told already
+                self._metrics.close()
+
+
+@contextmanager
+def _writing(out: Path) -> Iterator[None]:
+    """A disk that is full or gone is told in one line; the folder is good up to its last checkpoint."""
+    try:
+        yield
+    except (OSError, SafetensorError) as problem:
+        raise UserError(f"--out '{out}' cannot be written: {problem}; --resume goes on when it can") from None
+
+
+def _remove_half_written(out: Path) -> None:
+    """Remove what atomic writing leaves behind if the process is killed before the renaming."""
+    for name in (EXPERIMENT, METRICS, MODEL, SUMMARY):
+        for path in out.glob(f".{name}.*.tmp*"):
+            path.unlink(missing_ok=True)
+    for path in (out / SNAPSHOTS).glob("round-*/.*.safetensors.*.tmp.safetensors"):
+        path.unlink(missing_ok=True)
 
 
 def _line(record: RoundRecord) -> str:
@@ -101,10 +134,10 @@ def _line(record: RoundRecord) -> str:
 
 def _check_same(experiment: Experiment, stored: Experiment, out: Path) -> None:
     """Refuse to go on with another experiment than the folder's."""
-    mine, theirs = experiment.model_dump(), stored.model_dump()
-    for name in mine:
-        if mine[name] != theirs[name]:
+    mine, theirs = (tomllib.loads(both.to_toml()) for both in (experiment, stored))  # TOML has no None, no tuple
+    for name in Experiment.model_fields:
+        if (here := mine.get(name)) != (there := theirs.get(name)):
             raise UserError(
-                f"--out '{out}' holds another experiment: its {name} is {theirs[name]!r}, here it is {mine[name]!r}; "
+                f"--out '{out}' holds another experiment: its {name} is {there!r}, here it is {here!r}; "
                 "accepted: the same experiment, another folder, or --overwrite without --resume"
             )

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fedtrip.errors import UserError
 from fedtrip.experiment import Experiment
-from fedtrip.files import check_parent_writable, replacing
+from fedtrip.files import check_parent_writable, is_leftover, replacing
 from fedtrip.rounds import RoundRecord
 
 EXPERIMENT, METRICS, MODEL, SUMMARY, SNAPSHOTS, CHECKPOINT = (
@@ -38,7 +38,7 @@ def check_folder(out: Path, mark: str, kind: str, may_hold: bool, also: str = ""
     """Refuse a folder that holds something else than what `mark` marks, or that cannot be written."""
     if out.exists() and not out.is_dir():
         raise UserError(f"--out '{out}' is a file; accepted: a folder")
-    if out.is_dir() and any(out.iterdir()):
+    if out.is_dir() and not all(is_leftover(path) for path in out.iterdir()):
         if not (out / mark).is_file():
             raise UserError(f"--out '{out}' is not empty and holds no {kind}; accepted: a new or empty folder")
         if not may_hold:

@@ -3,16 +3,22 @@ into memory lies on disk."""
 
 from __future__ import annotations
 
+import json
+import re
 import tempfile
+import zlib
 from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 
 from fedtrip.errors import UserError
 from fedtrip.files import replacing
-from fedtrip.methods.base import Memory
+from fedtrip.methods.base import Memory, Vectors
 
 BUDGET = 256 * 2**20
 """Bytes of memories that are kept in RAM."""
@@ -42,7 +48,7 @@ class ClientStore:
             return self._recent[client]
         if client not in self._on_disk:
             return Memory()
-        memory = _read(self._path(client, self._on_disk[client]), self._on_disk[client])
+        memory = _read(self._path(client, self._on_disk[client]), client, self._on_disk[client])
         self._keep(client, memory)
         return memory
 
@@ -64,13 +70,21 @@ class ClientStore:
         self._outdated.clear()
 
     def restore(self, last_round: int) -> None:
-        """Take up the folder's memories as they were after this round; files of later rounds are removed."""
-        for path in self._place().glob("*-*.safetensors"):
-            client, round_number = (int(part) for part in path.stem.split("-"))
-            if round_number > last_round:
-                path.unlink()
-            elif round_number >= self._on_disk.get(client, 0):
+        """Take up the folder's memories as they were after this round; all other files of ours are outdated."""
+        files: dict[tuple[int, int], Path] = {}
+        for path in self._place().iterdir():
+            if named := _NAME.fullmatch(path.name):
+                files[int(named["client"]), int(named["round"])] = path
+            elif _HALF_WRITTEN.fullmatch(path.name):
+                self._outdated.append(path)
+        for client, round_number in sorted(files):
+            if round_number <= last_round:
                 self._on_disk[client] = round_number
+        self._outdated += [path for (client, number), path in files.items() if self._on_disk.get(client) != number]
+
+    def __len__(self) -> int:
+        """How many clients have a memory."""
+        return len(self._on_disk.keys() | self._recent.keys())
 
     def close(self) -> None:
         """Give the temporary folder back, if there is one."""
@@ -90,11 +104,17 @@ class ClientStore:
 
     def _write(self, client: int, memory: Memory) -> None:
         assert memory.last_round is not None
-        with replacing(self._path(client, memory.last_round)) as temporary:
-            save_file(memory.packed(), temporary)
+        path = self._path(client, memory.last_round)
+        try:
+            with replacing(path) as temporary:
+                write_vectors(temporary, memory.packed(), {"client": client, "round": memory.last_round})
+        except (OSError, SafetensorError) as problem:
+            raise UserError(f"the memory of a client, '{path}', cannot be written: {problem}") from None
         if client in self._on_disk and self._on_disk[client] != memory.last_round:
             self._outdated.append(self._path(client, self._on_disk[client]))
         self._on_disk[client] = memory.last_round
+        if self._folder is None:  # nobody goes back to an earlier round
+            self.forget_outdated()
 
     def _path(self, client: int, round_number: int) -> Path:
         return self._place() / f"{client}-{round_number}.safetensors"
@@ -108,8 +128,47 @@ class ClientStore:
         return Path(self._temporary.name)
 
 
-def _read(path: Path, round_number: int) -> Memory:
+_NAME = re.compile(r"(?P<client>\d+)-(?P<round>\d+)\.safetensors")
+_HALF_WRITTEN = re.compile(r"\.\d+-\d+\.safetensors\.\d+\.tmp\.safetensors")
+"""What `replacing` leaves behind if the process is killed before the renaming."""
+
+
+def _read(path: Path, client: int, round_number: int) -> Memory:
     try:
-        return Memory.unpacked(load_file(path), round_number)
-    except (OSError, SafetensorError) as problem:
+        vectors, header = read_vectors(path)
+        if (header["client"], header["round"]) != (client, round_number):
+            raise ValueError("it is of another client or round")
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError) as problem:
         raise UserError(f"the memory of a client, '{path}', cannot be read: {problem}") from None
+    return Memory.unpacked(vectors, round_number)
+
+
+def write_vectors(path: Path, vectors: Mapping[str, torch.Tensor], header: Mapping[str, int]) -> None:
+    """Write vectors with a header and a checksum of both, which safetensors itself does not have."""
+    own: Vectors = {}
+    places: set[int] = set()
+    for name, vector in vectors.items():  # safetensors refuses views with gaps, and two names for the same memory
+        place = vector.untyped_storage().data_ptr()
+        own[name] = vector.clone() if place in places else vector.contiguous()
+        places.add(place)
+    described = json.dumps({**header, "crc32": _checksum(own, header)})
+    save_file(own, path, metadata={"fedtrip": described})
+
+
+def read_vectors(path: Path) -> tuple[Vectors, dict[str, Any]]:
+    """Vectors and header of a file of `write_vectors`; some exception if it is not exactly what was written."""
+    with safe_open(path, framework="pt") as stored:
+        header = json.loads((stored.metadata() or {})["fedtrip"])
+        vectors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118, not a dict
+    if header.pop("crc32") != _checksum(vectors, header):
+        raise ValueError("it is damaged")
+    return vectors, header
+
+
+def _checksum(vectors: Mapping[str, torch.Tensor], header: Mapping[str, Any]) -> int:
+    result = zlib.crc32(json.dumps(header, sort_keys=True).encode())
+    for name in sorted(vectors):
+        vector = vectors[name]
+        result = zlib.crc32(f"{name} {vector.dtype} {tuple(vector.shape)}".encode(), result)
+        result = zlib.crc32(vector.detach().reshape(-1).view(torch.uint8).numpy().data, result)
+    return result

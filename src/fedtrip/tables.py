@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from fedtrip.device import FORMULA
 from fedtrip.statistics import Estimate, Ratio
 from fedtrip.variants import Row
 
@@ -29,6 +30,26 @@ def header(rows: Sequence[Row]) -> list[str]:
     return ["variant", rounds, "reached", "speed-up [95 %]", "final acc. %", "GFLOPs", "MB"]
 
 
+def further_header(rows: Sequence[Row]) -> list[str]:
+    """Titles of the columns for which a terminal has no room."""
+    return ["GMACs", "kB kept", *(["s (estimate)"] if rows[0].device_seconds is not None else [])]
+
+
+def further_note(rows: Sequence[Row]) -> str:
+    """How to read these columns."""
+    return (
+        "GMACs: ours, all clients and the server, forward and backward, to target. kB kept: what a client stores "
+        "between its rounds." + (f" s (estimate): {FORMULA}." if rows[0].device_seconds is not None else "")
+    )
+
+
+def further_cells(row: Row) -> list[str]:
+    """One row's cells below them."""
+    bound = ">" if row.censored and row.target is not None else ""
+    estimated = [] if row.device_seconds is None else [bound + _spread(row.device_seconds, 1)]
+    return [bound + _spread(row.gmacs, 2), f"{row.client_megabytes * 1e3:.0f}", *estimated]
+
+
 def cells(row: Row, *, costs_spread: bool = True) -> list[str]:
     """One row's cells, as shown to people; the costs with or without their deviations."""
     bound = ">" if row.censored and row.target is not None else ""
@@ -45,9 +66,10 @@ def cells(row: Row, *, costs_spread: bool = True) -> list[str]:
 
 def as_markdown(rows: Sequence[Row], title: str) -> str:
     """A Markdown page with the table and how to read it."""
-    lines = [header(rows), ["---"] * len(header(rows)), *(cells(row) for row in rows)]
+    titles = [*header(rows), *further_header(rows)]
+    lines = [titles, ["---"] * len(titles), *([*cells(row), *further_cells(row)] for row in rows)]
     table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return f"# {title}\n\n{table}\n\n{NOTE}\n"
+    return f"# {title}\n\n{table}\n\n{NOTE} {further_note(rows)}\n"
 
 
 def as_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -73,7 +95,8 @@ def _flat(row: Row) -> dict[str, Any]:
         "target": row.target,
         "censored": row.censored,
     }
-    for name in ("rounds", "final_accuracy", "gflops", "megabytes", "gmacs"):
+    flat["client_megabytes"] = row.client_megabytes
+    for name in ("rounds", "final_accuracy", "gflops", "megabytes", "gmacs", "device_seconds"):
         value: Estimate | None = getattr(row, name)
         flat[f"{name}_mean"] = None if value is None else value.mean
         flat[f"{name}_std"] = None if value is None else value.std

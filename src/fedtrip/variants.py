@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from fedtrip.api import load_result
+from fedtrip.defaults import changed
+from fedtrip.device import Device
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment import Experiment
 from fedtrip.methods import IN_TABLES
@@ -69,7 +71,7 @@ def make_variants(base: Experiment, methods: Sequence[str], sweeps: Mapping[str,
             variants.append(
                 Variant(
                     label=" ".join([method, *swept]),
-                    experiment=base.but(**fields, method={"name": method, "options": {**kept, **options}}),
+                    experiment=changed(base, **fields, method={"name": method, "options": {**kept, **options}}),
                     setting=tuple(sorted(fields.items())),
                 )
             )
@@ -102,9 +104,16 @@ class Row:
     gflops: Estimate | None
     megabytes: Estimate
     gmacs: Estimate
+    """ours: multiply-adds of all clients and the server, forward and backward, to target"""
+    client_megabytes: float
+    """what a client keeps between its rounds, at most"""
+    device_seconds: Estimate | None
+    """an estimate for the device that was described, to target; see `fedtrip.device`"""
 
 
-def summarise(variants: Sequence[Variant], results: Mapping[str, Sequence[Result]]) -> list[Row]:
+def summarise(
+    variants: Sequence[Variant], results: Mapping[str, Sequence[Result]], device: Device | None = None
+) -> list[Row]:
     """One row a variant; `results` holds each variant's runs in the order of the seeds."""
     rows = []
     for variant in variants:
@@ -117,7 +126,8 @@ def summarise(variants: Sequence[Variant], results: Mapping[str, Sequence[Result
         if baseline is not None and baseline is not variant:
             base_rounds, base_censored = _rounds_to_target(results[baseline.label])
             speedup = paired_ratio(base_rounds, rounds, base_censored, censored)
-        spent = [run.costs(run.rounds_to(run.experiment.target or 2.0) or len(run.records)) for run in runs]
+        needed = [run.rounds_to(run.experiment.target or 2.0) or len(run.records) for run in runs]
+        spent = [run.costs(n) for run, n in zip(runs, needed, strict=True)]
         gflops = [cost["gflops"] for cost in spent if cost["gflops"] is not None]
         rows.append(
             Row(
@@ -132,6 +142,10 @@ def summarise(variants: Sequence[Variant], results: Mapping[str, Sequence[Result
                 gflops=estimate(gflops) if len(gflops) == len(runs) else None,
                 megabytes=estimate([cost["megabytes"] or 0.0 for cost in spent]),
                 gmacs=estimate([cost["gmacs"] or 0.0 for cost in spent]),
+                client_megabytes=max(run.client_megabytes for run in runs),
+                device_seconds=None
+                if device is None
+                else estimate([device.seconds(run.records[:n]) for run, n in zip(runs, needed, strict=True)]),
             )
         )
     return rows

@@ -62,7 +62,7 @@ BAD = [
     (["--partition", "orthogonal:11", "--samples-per-client", 9], "has more clusters than classes; accepted: 1 to 10"),
     (["--partition", "given"], "partition 'given' needs data that are already split"),
     (["--draw", "twice"], "draw is 'twice'; accepted: 'overlap', 'nested' or 'disjoint'"),
-    (["--representation", "layer.7", "--method", "moon"], "representation 'layer.7' is unknown; did you mean 'layers"),
+    (["--representation", "layer.7", "--method", "moon"], "representation 'layer.7' is unknown; accepted: 0, 1, 2, 3"),
     (["--device", "cuda"], "--device 'cuda' is not supported yet: fedtrip runs on the CPU; accepted: cpu"),
     # numbers
     (["--per-round", 11], "per_round is 11; accepted: at most the number of clients, 10"),
@@ -161,7 +161,7 @@ def test_one_clear_line_and_nothing_written(fedtrip, files, listing, monkeypatch
 
 BAD_COMPARISONS = [
     (["--methods", "fedavg,fedtrp"], "method 'fedtrp' is unknown; did you mean 'fedtrip'?"),
-    (["--methods", ","], "--methods is ','; accepted: names, comma-separated, or all"),
+    (["--methods", ","], "--methods is ','; accepted: names, comma-separated, "),
     (["--methods", "fedavg,fedavg"], "methods names 'fedavg' more than once; accepted: each method once"),
     (["--trials", 0], "trials is 0; accepted: at least 1"),
     (["--workers", 0], "workers is 0; accepted: at least 1"),

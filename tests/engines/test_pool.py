@@ -89,7 +89,14 @@ def test_dropout_of_alexnet(images, workers):
 @pytest.mark.parametrize("method", ["fedtrip", "moon", "scaffold", "mimelite", "feddane", "fedgkd"])
 def test_batch_norm_and_kept_optimizer_state_of_a_users_model(blobs, batch_norm_model, method):
     experiment = Experiment(
-        method=method, rounds=4, clients=5, per_round=4, samples_per_client=20, batch_size=8, keep_optimizer_state=True
+        method=method,
+        rounds=4,
+        clients=5,
+        per_round=4,
+        samples_per_client=20,
+        batch_size=8,
+        momentum=0.9,
+        keep_optimizer_state=True,
     )
     federation = prepare(experiment, data=fedtrip.from_arrays(**blobs), model=batch_norm_model)
     expected = serially(federation)

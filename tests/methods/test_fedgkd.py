@@ -1,4 +1,4 @@
-"""FedGKD: loss CE + (γ/2)·T²·KL(teacher ‖ student), the teacher the mean of the last M global models; off in round 1."""
+"""FedGKD: loss CE + (γ/2)·T²·KL(teacher ‖ student), teacher the mean of the last M global models; off in round 1."""
 
 import math
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from fedtrip.cli.console import err, out, print_json
 from fedtrip.cli.options import DataDir, Device, ExperimentFile, absolute, read_settings, with_experiment_options
-from fedtrip.cli.progress import Live, note_of, refusals
+from fedtrip.cli.progress import Live, refusals
 from fedtrip.errors import UserError
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ def compare(
     methods: Annotated[
         str,
         typer.Option(
-            help="methods, comma-separated; all: the paper's six (default: all)",
+            help="methods, comma-separated; paper: the six of its tables, all: all ten (default: paper)",
             rich_help_panel="Comparison",
             show_default=False,
         ),
-    ] = "all",
+    ] = "paper",
     trials: Annotated[
         int,
         typer.Option(
@@ -55,6 +55,18 @@ def compare(
             "lr=0.01,0.1; repeatable",
             rich_help_panel="Comparison",
         ),
+    ] = None,
+    device_macs: Annotated[
+        float | None,
+        typer.Option(
+            help="a client's multiply-adds a second, for estimated seconds to target", rich_help_panel="Device"
+        ),
+    ] = None,
+    downlink: Annotated[
+        float | None, typer.Option(help="its downlink in bit/s, e.g. 10e6", rich_help_panel="Device")
+    ] = None,
+    uplink: Annotated[
+        float | None, typer.Option(help="its uplink in bit/s, e.g. 1e6", rich_help_panel="Device")
     ] = None,
     device: Device = "cpu",  # noqa: ARG001, checked by its callback
     workers: Annotated[
@@ -83,13 +95,20 @@ def compare(
       fedtrip compare --methods fedtrip,fedavg --set fedtrip.mu=0.1,0.4,1
     """
     from fedtrip.comparison import compare as run_comparison
+    from fedtrip.defaults import changed
+    from fedtrip.device import Device as ClientDevice
     from fedtrip.experiment import Experiment
+    from fedtrip.methods import IN_TABLES, METHODS
     from fedtrip.runs import unused_folder
 
-    base = (Experiment.from_toml(experiment_file) if experiment_file is not None else Experiment()).but(**fields)
-    names = None if methods == "all" else [name.strip() for name in methods.split(",") if name.strip()]
-    if names == []:
-        raise UserError(f"--methods is '{methods}'; accepted: names, comma-separated, or all")
+    base = changed(Experiment.from_toml(experiment_file) if experiment_file is not None else Experiment(), **fields)
+    groups = {"paper": list(IN_TABLES), "all": list(METHODS)}
+    names = groups.get(methods) or [name.strip() for name in methods.split(",") if name.strip()]
+    if not names:
+        raise UserError(f"--methods is '{methods}'; accepted: names, comma-separated, paper or all")
+    described = (device_macs, downlink, uplink)
+    if any(value is not None for value in described) and None in described:
+        raise UserError("--device-macs, --downlink and --uplink go together; accepted: all three, or none")
     with _Progress(quiet) as progress:
         comparison = run_comparison(
             base,
@@ -101,6 +120,7 @@ def compare(
             workers=workers,
             overwrite=overwrite,
             progress=not quiet,
+            device=None if device_macs is None else ClientDevice(device_macs, downlink or 0.0, uplink or 0.0),
             watcher=progress,
         )
     _show(comparison, as_json)
@@ -122,7 +142,8 @@ class _Progress:
     def round(self, trial: Trial, record: RoundRecord) -> None:
         assert self._live is not None
         self._done[trial.name] = record.round
-        self._live.advance(f"{trial.name}: {note_of(record, None)}")
+        accuracy = "" if record.accuracy is None else f": {record.accuracy:.4f}"
+        self._live.advance(trial.name + accuracy)
         if (message := refusals(record)) is not None:
             self._live.warn(f"{trial.name}: {message}")
 
@@ -142,7 +163,7 @@ class _Progress:
 
 def _show(comparison: Comparison, as_json: bool) -> None:
     from fedtrip.comparison import PLOT, TABLE
-    from fedtrip.tables import NOTE, as_records, cells, header
+    from fedtrip.tables import NOTE, as_records, cells, further_cells, further_header, further_note, header
 
     for label, runs in comparison.results.items():
         for run in runs:
@@ -169,5 +190,13 @@ def _show(comparison: Comparison, as_json: bool) -> None:
             style="bold" if row.rounds.mean == best and not row.censored else "",
         )
     out.print(table)
-    out.print(f"[dim]{NOTE}[/]")
+    out.print(NOTE, style="dim", markup=False)
+    if rows[0].device_seconds is not None:
+        further = Table(box=box.SIMPLE_HEAD)
+        for number, name in enumerate(["variant", *further_header(rows)]):
+            further.add_column(name, justify="right" if number else "left")
+        for row in rows:
+            further.add_row(row.variant, *further_cells(row))
+        out.print(further)
+        out.print(further_note(rows), style="dim", markup=False)
     out.print(f"\ntable  {where / TABLE}\nplot   {where / PLOT}", markup=False, soft_wrap=True)

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedtrip.cli.console import err
 
@@ -25,10 +25,9 @@ class Live:
         self._quiet = quiet
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
-            BarColumn(),
+            BarColumn(bar_width=8),  # all of it is to fit 80 columns
             MofNCompleteColumn(),
             TextColumn("{task.fields[note]}", markup=False),
-            TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
             console=err,
@@ -65,7 +64,7 @@ def note_of(record: RoundRecord, target: float | None) -> str:
     """Accuracy and loss of a round in a few characters."""
     if record.accuracy is None:
         return "not evaluated"
-    reached = " ✓ target" if target is not None and record.accuracy >= target else ""
+    reached = " ✓" if target is not None and record.accuracy >= target else ""
     return f"accuracy {record.accuracy:.4f}  loss {record.loss:.3f}{reached}"
 
 

@@ -22,8 +22,8 @@ def run(
     method: Annotated[
         str | None,
         typer.Option(
-            help="fedtrip, fedavg, fedprox, slowmo, moon, feddyn, or your own as package.module:Class "
-            "(default: fedtrip)",
+            help="fedtrip, fedavg, fedprox, slowmo, moon, feddyn, scaffold, mimelite, feddane, fedgkd, or your own as "
+            "package.module:Class (default: fedtrip)",
             rich_help_panel="Method",
             show_default=False,
         ),
@@ -92,9 +92,15 @@ def run(
             if (message := refusals(record)) is not None:
                 live.warn(message)
 
-        result = run_federation(
-            federation, out=where, overwrite=overwrite, resume=resume, workers=workers, on_round=show
-        )
+        try:
+            result = run_federation(
+                federation, out=where, overwrite=overwrite, resume=resume, workers=workers, on_round=show
+            )
+        except KeyboardInterrupt:
+            err.print(
+                f"interrupted after round {done}; the same command with --resume --out {where} goes on", soft_wrap=True
+            )
+            raise
     summary = result.summary()
     if as_json:
         print_json({**summary, "out": str(where)})
@@ -136,7 +142,9 @@ def experiment_from(base: Any, fields: dict[str, Any], method: str | None, setti
                 f"--set '{key}' is unknown; accepted: method.OPTION; other fields have options of their own"
             )
         options[option] = values[0]
-    return base.but(**fields, method={"name": name, "options": options})
+    from fedtrip.defaults import changed
+
+    return changed(base, **fields, method={"name": name, "options": options})
 
 
 def _print_summary(summary: dict[str, Any], where: Path) -> None:

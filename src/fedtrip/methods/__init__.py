@@ -80,6 +80,10 @@ def make_method(name: str, options: Mapping[str, Any], *, model: str, dataset: s
     """The method with these options; others take their defaults for the model and the data set."""
     cls = method_class(name)
     fields = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    if "name" in fields:
+        raise UserError(
+            f"method '{name}' has an option called 'name', which an experiment file needs for the method's own"
+        )
     for option in options:
         if option not in fields:
             if not fields:

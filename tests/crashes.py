@@ -1,0 +1,171 @@
+"""Runs that kill themselves with SIGKILL, started as a process of its own: `python crashes.py FOLDER < cases.json`.
+
+A life is a fork of this process (which has imported everything and run nothing), so that hundreds of real deaths are
+cheap. In a life, every renaming (before and after), every removal of a file, every half-written file and every line of
+metrics counts as one moment; the life ends at the moment it is told, by `os.kill(os.getpid(), SIGKILL)`.
+"""
+
+import builtins
+import json
+import os
+import random
+import signal
+import sys
+import traceback
+from pathlib import Path
+
+import numpy as np
+from torch import nn
+
+import fedtrip
+from fedtrip import run_writer, runs, store
+from fedtrip.engines.pool import PoolEngine
+
+
+def blobs():
+    random_ = np.random.default_rng(0)
+    centres = random_.normal(size=(3, 6)) * 2
+    labels = np.arange(120) % 3
+    inputs = (centres[labels] + random_.normal(size=(120, 6))).astype(np.float32)
+    return {"x_train": inputs[:90], "y_train": labels[:90], "x_test": inputs[90:], "y_test": labels[90:]}
+
+
+def normalised():
+    return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 3))
+
+
+class Moments:
+    """Counts the moments at which a life may end, and ends it at one of them."""
+
+    def __init__(self, last):
+        self.count, self._last, self.names = 0, last, []
+
+    def pass_by(self, name):
+        self.count += 1
+        self.names.append(name)
+        if self.count == self._last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watch(self):
+        replace, unlink, save, note = os.replace, os.unlink, store.save_file, run_writer.RunWriter.note
+
+        def replaced(source, target, **keywords):
+            self.pass_by(f"before {Path(target).name}")
+            replace(source, target, **keywords)
+            self.pass_by(f"after {Path(target).name}")
+
+        def unlinked(path, **keywords):
+            self.pass_by("unlink")
+            unlink(path, **keywords)
+
+        def saved(vectors, path, **keywords):
+            save(vectors, path, **keywords)
+            whole = Path(path).read_bytes()
+            Path(path).write_bytes(whole[: len(whole) // 2])
+            self.pass_by(f"half {Path(path).name}")
+            Path(path).write_bytes(whole)
+
+        def noted(writer, record):
+            line = run_writer._line(record)
+            with builtins.open(writer.out / "metrics.jsonl", "a") as file:
+                file.write(line[: len(line) // 2])
+            self.pass_by("half a line")
+            with builtins.open(writer.out / "metrics.jsonl", "r+") as file:
+                file.truncate(len(file.read()) - len(line) // 2)
+            note(writer, record)
+            self.pass_by("line")
+
+        clients = PoolEngine.clients
+
+        def by_workers(engine, tasks):
+            engine.wait_until_ready()  # or this process does the work of such short runs
+            outcomes = clients(engine, tasks)
+            self.pass_by("workers done")
+            return outcomes
+
+        PoolEngine.clients = by_workers
+        os.replace, os.unlink = replaced, unlinked
+        store.save_file = runs.save_file = saved
+        run_writer.RunWriter.note = noted
+
+
+def live(case, out, last, report):
+    """One life: the run, or what is left of it; its outcome is written to `report`."""
+    moments = Moments(last)
+    moments.watch()
+    fields = dict(case["experiment"])
+    model = normalised if case.get("normalised") else None
+    experiment = fedtrip.Experiment(**fields)
+    try:
+        result = fedtrip.run(
+            experiment, data=blobs(), model=model, out=out, resume=True, workers=case.get("workers", 1)
+        )
+        outcome = {"sha": result.model_sha256, "moments": moments.names}
+    except fedtrip.UserError as problem:
+        outcome = {"refused": str(problem)}
+    except BaseException:
+        outcome = {"failed": traceback.format_exc()}
+    Path(report).write_text(json.dumps(outcome))
+
+
+def born(case, out, last, report):
+    """Start a life and wait for its end; its outcome, or None if it was killed."""
+    Path(report).unlink(missing_ok=True)
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setpgid(0, 0)
+            live(case, out, last, report)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        return None
+    return json.loads(Path(report).read_text())
+
+
+def left_in(out):
+    """All that must be the same: names of files, and the metrics but for their times."""
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    for line in lines:
+        line["seconds"] = None
+    snapshots = {str(p.relative_to(out)): p.read_bytes().hex() for p in sorted(out.glob("snapshots/*/*"))}
+    names = sorted(str(path.relative_to(out)) for path in out.rglob("*"))
+    return {"lines": lines, "names": names, "snapshots": snapshots}
+
+
+def crash(case, folder):
+    """Kill at every moment (or some), each time begin again until the run is done, and tell what went wrong."""
+    report = folder / "report.json"
+    whole = born(case, folder / "whole", None, report)
+    if "sha" not in whole:
+        return {"wrong": [["whole", whole]], "kills": 0}
+    wanted = {"sha": whole["sha"], **left_in(folder / "whole")}
+    dice, count = random.Random(case.get("seed", 0)), len(whole["moments"])
+    plans = [[moment] for moment in range(case.get("first", 1), case.get("last", count) + 1, case.get("every", 1))]
+    plans += [[dice.randint(1, count) for _ in range(30)] for _ in range(case.get("chains", 0))]
+    kills, wrong = 0, []
+    for number, plan in enumerate(plans):
+        out, ended = folder / f"out{number}", None
+        for last in plan:
+            if (ended := born(case, out, last, report)) is not None:
+                break
+            kills += 1
+        if ended is None:
+            ended = born(case, out, None, report)
+        found = {"sha": ended["sha"], **left_in(out)} if "sha" in ended else ended
+        if found != wanted:
+            names = [whole["moments"][moment - 1] for moment in plan[:1]]
+            differing = [key for key in wanted if found.get(key) != wanted[key]]
+            wrong.append([names, found if "sha" not in found else differing])
+    return {"wrong": wrong, "kills": kills, "moments": whole["moments"]}
+
+
+if __name__ == "__main__":
+    answers = []
+    for position, one in enumerate(json.load(sys.stdin)):
+        place = Path(sys.argv[1]) / f"case{position}"
+        place.mkdir()
+        answers.append(crash(one, place))
+    print(json.dumps(answers))
