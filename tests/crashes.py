@@ -143,7 +143,7 @@ def crash(case, folder):
         return {"wrong": [["whole", whole]], "kills": 0}
     wanted = {"sha": whole["sha"], **left_in(folder / "whole")}
     dice, count = random.Random(case.get("seed", 0)), len(whole["moments"])
-    plans = [[moment] for moment in range(case.get("first", 1), case.get("last", count) + 1, case.get("every", 1))]
+    plans = [[moment] for moment in range(1, count + 1, case.get("every", 1))]
     plans += [[dice.randint(1, count) for _ in range(30)] for _ in range(case.get("chains", 0))]
     kills, wrong = 0, []
     for number, plan in enumerate(plans):
