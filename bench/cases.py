@@ -33,6 +33,7 @@ class Case:
     samples: int
     test: int
     repeats: int
+    at_once: int
 
     def dataset(self) -> DataSet:
         """Random images and labels."""
@@ -65,9 +66,9 @@ class Case:
 
 
 CASES = {
-    "mlp": Case("mlp", (1, 28, 28), 600, 10_000, repeats=30),
-    "cnn": Case("cnn", (1, 28, 28), 600, 10_000, repeats=20),
-    "alexnet": Case("alexnet", (3, 32, 32), 500, 2_500, repeats=4),
+    "mlp": Case("mlp", (1, 28, 28), 600, 10_000, repeats=12, at_once=10),
+    "cnn": Case("cnn", (1, 28, 28), 600, 10_000, repeats=10, at_once=3),
+    "alexnet": Case("alexnet", (3, 32, 32), 500, 2_500, repeats=4, at_once=1),
 }
 
 

@@ -34,15 +34,20 @@ def spread(values: list[float]) -> Spread:
     return Spread(median, low, high)
 
 
-def interleaved(work: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    """Seconds of each piece of work, all of them once in every turn, after one turn to warm up."""
+def interleaved(work: dict[str, Callable[[], object]], repeats: int, at_once: int = 1) -> dict[str, list[float]]:
+    """Seconds of each piece of work in every turn, after one turn to warm up.
+
+    In a turn each piece is done `at_once` times in a row and the mean taken: rounds follow each other in a real run
+    too, and find their data in the caches.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in work}
     for turn in range(repeats + 1):
         for name, do in work.items():
             began = time.perf_counter()
-            do()
+            for _ in range(at_once):
+                do()
             if turn:
-                seconds[name].append(time.perf_counter() - began)
+                seconds[name].append((time.perf_counter() - began) / at_once)
     return seconds
 
 
@@ -52,10 +57,11 @@ def whole_rounds(case: Case) -> dict[str, Any]:
         plain = case.plain()
         one = stack.enter_context(fedtrip_rounds(case.federation(), 1))
         two = stack.enter_context(fedtrip_rounds(case.federation(), 2))
-        seconds = interleaved({"plain": plain.round, "1 worker": one.round, "2 workers": two.round}, case.repeats)
+        rounds = {"plain": plain.round, "1 worker": one.round, "2 workers": two.round}
+        seconds = interleaved(rounds, case.repeats, case.at_once)
         parts = {
-            name: {part: statistics.median(values[1:]) for part, values in vars(rounds.parts).items()}
-            for name, rounds in (("1 worker", one), ("2 workers", two))
+            name: {part: statistics.median(values[case.at_once :]) for part, values in vars(running.parts).items()}
+            for name, running in (("1 worker", one), ("2 workers", two))
         }
     return {
         "seconds": {name: vars(spread(values)) for name, values in seconds.items()},

@@ -12,6 +12,7 @@ from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,7 @@ class DenseChain:
             value = value @ weight if bias is None else torch.addmm(bias, value, weight)
             if rectify:
                 value = value.relu_()
-        grad = value.softmax(1)
-        grad[torch.arange(len(y)), y] -= 1
-        grad.div_(len(y))
+        grad = value.softmax(1).sub_(functional.one_hot(y, value.shape[1])).div_(len(y))
         for layer in range(len(self.weights) - 1, -1, -1):
             self.weight_gradients[layer].addmm_(inputs[layer].t(), grad, beta=beta)
             bias_gradient = self.bias_gradients[layer]

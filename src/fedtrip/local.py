@@ -167,15 +167,10 @@ class ClientLocal:
         uses is seeded the same way."""
         settings, key = self._settings, (self.round, self._task.client)
         generator = stream(settings.seed, "batches", *key)
-        torch.manual_seed(torch_seed(settings.seed, "dropout", *key))
+        torch.default_generator.manual_seed(torch_seed(settings.seed, "dropout", *key))
         for _ in range(settings.epochs):
-            order = torch.from_numpy(generator.permutation(len(self._y)))
-            yield from zip(
-                torch.split(order, settings.batch_size),
-                torch.split(self._flat.prepared(self._x[order]), settings.batch_size),
-                torch.split(self._y[order], settings.batch_size),
-                strict=True,
-            )
+            for rows in torch.split(torch.from_numpy(generator.permutation(len(self._y))), settings.batch_size):
+                yield rows, self._flat.prepared(self._x.index_select(0, rows)), self._y.index_select(0, rows)
 
 
 def sgd_step(w: Tensor, g: Tensor, momentum: Tensor, *, lr: float, beta: float, decay: float) -> None:

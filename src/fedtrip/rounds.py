@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -175,7 +176,9 @@ def reason_to_refuse(outcome: Outcome, model: Vectors) -> str | None:
 
 def is_finite(vectors: Mapping[str, Tensor]) -> bool:
     """Whether every number is finite."""
-    return all(bool(torch.isfinite(v).all()) for v in vectors.values() if v.is_floating_point())
+    floats = [vector for vector in vectors.values() if vector.is_floating_point()]
+    # a finite sum has finite terms; only where it is not (it may have overflowed) each number is looked at
+    return all(math.isfinite(v.sum()) or bool(torch.isfinite(v).all()) for v in floats)
 
 
 def _as_sent(vectors: Vectors) -> Vectors:

@@ -9,28 +9,36 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from fedtrip.costs import pass_cost
 from fedtrip.federation import Federation
 from fedtrip.flat import FlatModel
 from fedtrip.local import FROZEN_BATCH, ClientLocal, LocalSettings, Outcome, Task, perform
 
+EVALUATION_BLOCK = 2 * FROZEN_BATCH
+"""Samples that are scored at once: the unit in which an evaluation is spread over workers."""
 CACHED_BYTES = 128 * 2**20
 """Normalised inputs of recent clients that a process keeps, so that a federation of few clients prepares them once."""
 
 
 @dataclass(frozen=True)
-class BatchScore:
-    """How a model did on one batch of the test set."""
+class BlockScore:
+    """How a model did on one block of the test set."""
 
     loss: float
     correct: int
 
 
-def batch_count(samples: int) -> int:
-    """How many batches a test set of this size is evaluated in."""
-    return math.ceil(samples / FROZEN_BATCH)
+def block_count(samples: int) -> int:
+    """How many blocks a test set of this size is evaluated in."""
+    return math.ceil(samples / EVALUATION_BLOCK)
+
+
+def summed_cross_entropy(logits: Tensor, y: Tensor) -> float:
+    """Σ log Σ_j exp(z_j) − z_y over a block; for few classes five times faster than torch's own."""
+    largest = logits.amax(1, keepdim=True)
+    log_sums = (logits - largest).exp_().sum(1, keepdim=True).log_().add_(largest)
+    return float(log_sums.sub_(logits.gather(1, y[:, None])).sum())
 
 
 class Workbench:
@@ -66,20 +74,20 @@ class Workbench:
         local = ClientLocal(self._flat, self._initial, x, y, self._settings, task, self._cost)
         return perform(self._method, task, local, len(y))
 
-    def evaluate(self, model: Mapping[str, Tensor], batches: Sequence[int]) -> list[BatchScore]:
-        """Summed loss and correct predictions on these batches of the test set."""
+    def evaluate(self, model: Mapping[str, Tensor], blocks: Sequence[int]) -> list[BlockScore]:
+        """Summed loss and correct predictions on these blocks of the test set."""
         inputs = self._dataset.test_inputs
         assert inputs is not None
         self._flat.load(model)
         self._flat.module.eval()
         scores = []
         with torch.inference_mode():
-            for batch in batches:
-                rows = slice(batch * FROZEN_BATCH, (batch + 1) * FROZEN_BATCH)
-                x, y = self._flat.prepared(inputs[rows]), self._dataset.y_test[rows]
-                logits = self._flat.module(x)
-                loss = functional.cross_entropy(logits, y, reduction="sum")
-                scores.append(BatchScore(float(loss), int((logits.argmax(1) == y).sum())))
+            for block in blocks:
+                rows = slice(block * EVALUATION_BLOCK, (block + 1) * EVALUATION_BLOCK)
+                y = self._dataset.y_test[rows]
+                parts = torch.split(inputs[rows], FROZEN_BATCH)
+                logits = torch.cat([self._flat.module(self._flat.prepared(x)) for x in parts])
+                scores.append(BlockScore(summed_cross_entropy(logits, y), int((logits.argmax(1) == y).sum())))
         return scores
 
     def _samples(self, client: int) -> tuple[Tensor, Tensor]:

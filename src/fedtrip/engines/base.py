@@ -7,7 +7,7 @@ from typing import Protocol
 
 from fedtrip.local import Outcome, Task
 from fedtrip.methods.base import Vectors
-from fedtrip.workbench import BatchScore
+from fedtrip.workbench import BlockScore
 
 
 class Engine(Protocol):
@@ -23,8 +23,8 @@ class Engine(Protocol):
         """Free what the engine holds."""
 
 
-def combined(scores: Iterable[BatchScore], samples: int) -> tuple[float, float]:
-    """Accuracy and mean loss from the scores of all batches, added in the order of the batches."""
+def combined(scores: Iterable[BlockScore], samples: int) -> tuple[float, float]:
+    """Accuracy and mean loss from the scores of all blocks, added in their order."""
     correct, loss = 0, 0.0
     for score in scores:
         correct += score.correct

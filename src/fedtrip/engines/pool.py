@@ -1,7 +1,7 @@
 """The engine with a pool of persistent worker processes, one thread each.
 
-Clients and evaluation batches are spread over the workers as they become free; which worker does what cannot change a
-bit. Vectors travel through shared memory, small messages through pipes. While the workers are still starting, this
+Clients and blocks of the test set are spread over the workers as they become free; which worker does what cannot
+change a bit. Vectors travel through shared memory, small messages through pipes. While the workers are still starting, this
 process does the work itself, so short experiments do not wait for them.
 """
 
@@ -20,10 +20,12 @@ from fedtrip.engines.shared import Layout, SharedBlock
 from fedtrip.federation import Federation
 from fedtrip.local import Outcome, Task
 from fedtrip.methods.base import Memory, Vectors
-from fedtrip.workbench import BatchScore, Workbench, batch_count
+from fedtrip.workbench import BlockScore, Workbench, block_count
 
 Result = TypeVar("Result")
 
+AHEAD = 2
+"""Pieces of work a worker is given at once, so that it need not wait for this process to wake up between them."""
 ATTEMPTS = 3
 """How often a piece of work is tried before it is held responsible for the death of its workers."""
 
@@ -32,6 +34,7 @@ ATTEMPTS = 3
 class ClientJob:
     """A client's task, its vectors replaced by where they lie in shared memory."""
 
+    slot: int
     client: int
     round: int
     exchange: int
@@ -52,27 +55,43 @@ class ClientAnswer:
 
 @dataclass(frozen=True)
 class EvaluationJob:
-    """Some batches of the test set, for the model that lies in the broadcast block."""
+    """Some blocks of the test set, for the model that lies in the broadcast block."""
 
     model: Layout
-    batches: range
+    blocks: range
+
+
+class _Slot:
+    """The shared memory for one piece of work under way: what the client remembers, and what comes of it."""
+
+    def __init__(self, inbox: int | None = None, outbox: int | None = None) -> None:
+        self.inbox, self.outbox = SharedBlock(inbox), SharedBlock(outbox)
 
 
 class _Worker:
-    """A worker process with the shared memory between it and this process."""
+    """A worker process, the shared memory between it and this process, and what it is doing."""
 
     def __init__(self, work: Handover, broadcast: SharedBlock) -> None:
-        self.inbox, self.outbox = SharedBlock(), SharedBlock()
-        descriptors = (broadcast.descriptor, self.inbox.descriptor, self.outbox.descriptor)
+        self.slots = [_Slot() for _ in range(AHEAD)]
+        boxes = [(slot.inbox.descriptor, slot.outbox.descriptor) for slot in self.slots]
+        descriptors = (broadcast.descriptor, work.data.descriptor, *(box for pair in boxes for box in pair))
         self.process = WorkerProcess(
-            "fedtrip.engines.pool:serve", work, descriptors, descriptors=(*descriptors, work.data.descriptor)
+            "fedtrip.engines.pool:serve", work, broadcast.descriptor, boxes, descriptors=descriptors
         )
         self.ready = False
+        self.under_way: deque[tuple[int, int]] = deque()
+        """(piece of work, slot), the first one being done now"""
+
+    def free_slot(self) -> int | None:
+        """A slot that no work under way uses."""
+        used = {slot for _, slot in self.under_way}
+        return next((slot for slot in range(AHEAD) if slot not in used), None)
 
     def stop(self) -> None:
         self.process.stop()
-        self.inbox.close()
-        self.outbox.close()
+        for slot in self.slots:
+            slot.inbox.close()
+            slot.outbox.close()
 
 
 class PoolEngine:
@@ -96,30 +115,31 @@ class PoolEngine:
     def clients(self, tasks: Sequence[Task]) -> list[Outcome]:
         received = self._broadcast.write(tasks[0].received) if tasks else {}
 
-        def give(worker: _Worker, number: int) -> None:
+        def give(worker: _Worker, number: int, slot: int) -> None:
             task = tasks[number]
-            memory = worker.inbox.write(task.memory.packed())
+            memory = worker.slots[slot].inbox.write(task.memory.packed())
             worker.process.send(
-                ClientJob(task.client, task.round, task.exchange, received, memory, task.memory.last_round)
+                ClientJob(slot, task.client, task.round, task.exchange, received, memory, task.memory.last_round)
             )
 
-        def take(worker: _Worker, number: int, content: ClientAnswer) -> Outcome:
-            upload = _copies(worker.outbox.read(content.upload))
-            memory = Memory.unpacked(_copies(worker.outbox.read(content.memory)), tasks[number].round)
+        def take(worker: _Worker, number: int, slot: int, content: ClientAnswer) -> Outcome:
+            outbox = worker.slots[slot].outbox
+            upload = _copies(outbox.read(content.upload))
+            memory = Memory.unpacked(_copies(outbox.read(content.memory)), tasks[number].round)
             return Outcome(tasks[number].client, content.samples, upload, memory, content.macs)
 
         return self._map(len(tasks), give, take, lambda number: self._here.client(tasks[number]))
 
     def evaluate(self, model: Vectors) -> tuple[float, float]:
         layout = self._broadcast.write(model)
-        count = batch_count(self._samples)
-        size = -(-count // (2 * len(self._workers)))
-        pieces = [range(start, min(start + size, count)) for start in range(0, count, size)]
+        count = block_count(self._samples)
+        parts = min(count, len(self._workers))
+        pieces = [range(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
 
-        def give(worker: _Worker, number: int) -> None:
+        def give(worker: _Worker, number: int, _slot: int) -> None:
             worker.process.send(EvaluationJob(layout, pieces[number]))
 
-        def take(_worker: _Worker, _number: int, scores: list[BatchScore]) -> list[BatchScore]:
+        def take(_worker: _Worker, _number: int, _slot: int, scores: list[BlockScore]) -> list[BlockScore]:
             return scores
 
         results = self._map(len(pieces), give, take, lambda number: self._here.evaluate(model, pieces[number]))
@@ -144,49 +164,55 @@ class PoolEngine:
     def _map(
         self,
         count: int,
-        give: Callable[[_Worker, int], None],
-        take: Callable[[_Worker, int, Any], Result],
+        give: Callable[[_Worker, int, int], None],
+        take: Callable[[_Worker, int, int, Any], Result],
         do_here: Callable[[int], Result],
     ) -> list[Result]:
         """Do `count` pieces of work on whichever worker is free; the results in order."""
         waiting = deque(range(count))
-        under_way: dict[Connection, tuple[_Worker, int]] = {}
         results: dict[int, Result] = {}
         attempts = [0] * count
 
-        def lost(worker: _Worker, number: int, problem: WorkerLost) -> None:
+        def lost(worker: _Worker, problem: WorkerLost) -> None:
+            """Do again what the worker had to do; the first piece was what it was at."""
             self._replace(worker)
-            attempts[number] += 1
-            if attempts[number] >= ATTEMPTS:
+            numbers = [number for number, _ in worker.under_way]
+            attempts[numbers[0]] += 1
+            if attempts[numbers[0]] >= ATTEMPTS:
                 raise RuntimeError(
                     f"a worker process was lost {ATTEMPTS} times at the same work: {problem}"
                 ) from problem
-            waiting.appendleft(number)
+            waiting.extendleft(reversed(numbers))
 
         while len(results) < count:
-            busy = {worker for worker, _ in under_way.values()}
-            for worker in self._ready_workers():
-                if waiting and worker not in busy:
-                    number = waiting.popleft()
-                    try:
-                        give(worker, number)
-                        under_way[worker.process.connection] = (worker, number)
-                    except WorkerLost as problem:
-                        lost(worker, number, problem)
-            if not under_way:
+            for _ in range(AHEAD):  # one piece for everybody before a second one for anybody
+                for worker in self._ready_workers():
+                    slot = worker.free_slot()
+                    if waiting and slot is not None:
+                        number = waiting.popleft()
+                        worker.under_way.append((number, slot))
+                        try:
+                            give(worker, number, slot)
+                        except WorkerLost as problem:
+                            lost(worker, problem)
+            busy = {worker.process.connection: worker for worker in self._workers if worker.under_way}
+            if not busy:
                 if waiting and attempts[waiting[0]]:
                     self.wait_until_ready()  # this work may be what kills processes: not in this one
                 elif waiting:
                     number = waiting.popleft()
                     results[number] = do_here(number)
                 continue
-            for connection in wait(list(under_way)):
+            for connection in wait(list(busy)):
                 assert isinstance(connection, Connection)
-                worker, number = under_way.pop(connection)
+                worker = busy[connection]
                 try:
-                    results[number] = take(worker, number, worker.process.receive())
+                    content = worker.process.receive()
                 except WorkerLost as problem:
-                    lost(worker, number, problem)
+                    lost(worker, problem)
+                    continue
+                number, slot = worker.under_way.popleft()
+                results[number] = take(worker, number, slot, content)
         return [results[number] for number in range(count)]
 
     def _ready_workers(self) -> list[_Worker]:
@@ -211,22 +237,22 @@ class PoolEngine:
         self._workers[self._workers.index(worker)] = _Worker(self._work, self._broadcast)
 
 
-def serve(connection: Connection, work: Handover, descriptors: tuple[int, int, int]) -> None:
+def serve(connection: Connection, work: Handover, broadcast_block: int, boxes: list[tuple[int, int]]) -> None:
     """In the worker process: do what comes until the parent closes the connection."""
-    broadcast, inbox, outbox = (SharedBlock(descriptor) for descriptor in descriptors)
+    broadcast, slots = SharedBlock(broadcast_block), [_Slot(*box) for box in boxes]
     bench = Workbench(work.federation())
     answer(connection, "ready")
     while True:
         job = request(connection)
         if isinstance(job, EvaluationJob):
-            answer(connection, bench.evaluate(broadcast.read(job.model), job.batches))
+            answer(connection, bench.evaluate(broadcast.read(job.model), job.blocks))
             continue
-        vectors = inbox.read(job.memory)
-        memory = Memory.unpacked(vectors, job.last_round)
+        slot = slots[job.slot]
+        memory = Memory.unpacked(slot.inbox.read(job.memory), job.last_round)
         outcome = bench.client(Task(job.client, job.round, job.exchange, broadcast.read(job.received), memory))
         upload = {f"upload {name}": vector for name, vector in outcome.upload.items()}
         kept = {f"memory {name}": vector for name, vector in outcome.memory.packed().items()}
-        layout = outbox.write({**upload, **kept})
+        layout = slot.outbox.write({**upload, **kept})
         answer(
             connection,
             ClientAnswer(outcome.samples, _part(layout, "upload "), _part(layout, "memory "), outcome.macs),

@@ -8,7 +8,7 @@ from fedtrip.engines.base import combined
 from fedtrip.federation import Federation
 from fedtrip.local import Outcome, Task
 from fedtrip.methods.base import Vectors
-from fedtrip.workbench import Workbench, batch_count
+from fedtrip.workbench import Workbench, block_count
 
 
 class SerialEngine:
@@ -22,7 +22,7 @@ class SerialEngine:
         return [self._bench.client(task) for task in tasks]
 
     def evaluate(self, model: Vectors) -> tuple[float, float]:
-        return combined(self._bench.evaluate(model, range(batch_count(self._samples))), self._samples)
+        return combined(self._bench.evaluate(model, range(block_count(self._samples))), self._samples)
 
     def close(self) -> None:
         """Nothing to free."""
