@@ -128,7 +128,7 @@ class ClientLocal:
                 tap.remove()
         operations = 1 + (beta > 0) + (settings.weight_decay > 0) + (correction.operations() if correction else 0)
         self.macs += self._cost.training * settings.epochs * len(self._y) + self.steps * operations * w.numel()
-        if settings.keep_optimizer_state:
+        if settings.keep_optimizer_state and beta:
             self.momentum = momentum
         return flat.model()
 

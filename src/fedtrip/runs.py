@@ -57,8 +57,11 @@ def unused_folder(stem: str) -> Path:
 
 
 def remove_run(folder: Path) -> None:
-    """Remove the files of a run and the folders that are empty then; never a file that a run did not write."""
-    for name in (EXPERIMENT, METRICS, MODEL, SUMMARY):
+    """Remove the files of a run and the folders that are empty then; never a file that a run did not write.
+
+    The summary first and the experiment last: what is left of a removal that was cut short is still an unfinished run.
+    """
+    for name in (SUMMARY, MODEL, METRICS):
         (folder / name).unlink(missing_ok=True)
     rounds = list((folder / SNAPSHOTS).glob("round-*"))
     for model in (model for kept in rounds for model in kept.glob("*.safetensors")):
@@ -66,6 +69,7 @@ def remove_run(folder: Path) -> None:
     for emptied in (*rounds, folder / SNAPSHOTS):
         with suppress(OSError):  # it holds something else, or is not there
             emptied.rmdir()
+    (folder / EXPERIMENT).unlink(missing_ok=True)
 
 
 def write_model(path: Path, state: Mapping[str, Tensor]) -> None:

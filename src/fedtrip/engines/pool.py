@@ -1,8 +1,8 @@
 """The engine with a pool of persistent worker processes, one thread each.
 
 Clients and blocks of the test set are spread over the workers as they become free; which worker does what cannot
-change a bit. Vectors travel through shared memory, small messages through pipes. While the workers are still starting, this
-process does the work itself, so short experiments do not wait for them.
+change a bit. Vectors travel through shared memory, small messages through pipes. While the workers are still starting,
+this process does the work itself, so short experiments do not wait for them.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class FedGkd(Method):
     """γ, weight of the distillation loss"""
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     """T, its temperature"""
-    models: Annotated[int, Field(ge=1)] = 5
+    models: Annotated[int, Field(ge=1, le=1000)] = 5
     """M, global models in the teacher; with M > 1 the teacher is sent too"""
 
     def start(self, w: Tensor) -> Vectors:
