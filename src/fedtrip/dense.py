@@ -27,17 +27,19 @@ class DenseChain:
     rectified: tuple[bool, ...]
     """whether a ReLU follows the layer"""
 
+    def activations(self, x: Tensor) -> list[Tensor]:
+        """The input of every layer, and the logits."""
+        values = [x.flatten(1)]
+        for weight, bias, rectify in zip(self.weights, self.biases, self.rectified, strict=True):
+            value = values[-1] @ weight if bias is None else torch.addmm(bias, values[-1], weight)
+            values.append(value.relu_() if rectify else value)
+        return values
+
     def gradient(self, x: Tensor, y: Tensor, *, accumulate: bool) -> None:
         """Write the gradient of the mean cross entropy into the gradient vectors, or add it to what is there."""
         beta = 1 if accumulate else 0
-        inputs = []
-        value = x.flatten(1)
-        for weight, bias, rectify in zip(self.weights, self.biases, self.rectified, strict=True):
-            inputs.append(value)
-            value = value @ weight if bias is None else torch.addmm(bias, value, weight)
-            if rectify:
-                value = value.relu_()
-        grad = value.softmax(1).sub_(functional.one_hot(y, value.shape[1])).div_(len(y))
+        *inputs, logits = self.activations(x)
+        grad = logits.softmax(1).sub_(functional.one_hot(y, logits.shape[1])).div_(len(y))
         for layer in range(len(self.weights) - 1, -1, -1):
             self.weight_gradients[layer].addmm_(inputs[layer].t(), grad, beta=beta)
             bias_gradient = self.bias_gradients[layer]

@@ -50,6 +50,13 @@ class FlatModel:
         self._integers = [b for name, b in named if name in persistent and not b.is_floating_point()]
         self._others = [(b, b.clone()) for name, b in named if name not in persistent]
 
+    def logits(self, x: Tensor) -> Tensor:
+        """The module's outputs for inputs that nobody else may see changed; the mode is the module's."""
+        if self.dense is not None:
+            return self.dense.activations(x)[-1]
+        outputs: Tensor = self.module(self.prepared(x))
+        return outputs
+
     def model(self) -> Vectors:
         """A copy of the current model as named vectors."""
         return {"w": self.w.clone(), **self._buffer_vectors()}

@@ -86,7 +86,7 @@ class Workbench:
                 rows = slice(block * EVALUATION_BLOCK, (block + 1) * EVALUATION_BLOCK)
                 y = self._dataset.y_test[rows]
                 parts = torch.split(inputs[rows], FROZEN_BATCH)
-                logits = torch.cat([self._flat.module(self._flat.prepared(x)) for x in parts])
+                logits = torch.cat([self._flat.logits(x) for x in parts])
                 scores.append(BlockScore(summed_cross_entropy(logits, y), int((logits.argmax(1) == y).sum())))
         return scores
 

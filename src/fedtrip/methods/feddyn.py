@@ -51,8 +51,8 @@ class FedDyn(Method):
     def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:
         w = received["w"]
         lambda_k = torch.zeros_like(w) if memory.is_new else memory["lambda_k"]
-        trained = local.train(received, Affine(a=self.alpha, c=-(lambda_k + self.alpha * w)))
-        return Reply(upload=trained, keep={"lambda_k": lambda_k - self.alpha * (trained["w"] - w)})
+        trained = local.train(received, Affine(a=self.alpha, c=torch.add(lambda_k, w, alpha=self.alpha).neg_()))
+        return Reply(upload=trained, keep={"lambda_k": lambda_k - (trained["w"] - w).mul_(self.alpha)})
 
     def aggregate(self, server: Server, uploads: Sequence[Upload]) -> Server:
         moved = total(uploads, "w", "uniform") - len(uploads) * server.w.double()  # Σ_{k∈S} (w_k − w)

@@ -59,7 +59,9 @@ class FedTrip(Method):
         """μ[(w_k − w) + ξ(w_hist − w_k)] = a·w_k + c, or its form with plain norms."""
         if self.penalty == "norm":
             return UnitTriplet(self.mu, w, w_hist, xi)
-        return Affine(a=self.mu * (1 - xi), c=self.mu * (xi * w_hist - w))
+        return Affine(
+            a=self.mu * (1 - xi), c=(xi * w_hist).sub_(w).mul_(self.mu)
+        )  # in place: one new vector, not three
 
     def attaching(self, cost: CostSymbols) -> Attaching:
         return Attaching(4 * cost.K * cost.w, "4K|w|", "0", from_paper=True)
