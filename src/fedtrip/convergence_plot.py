@@ -11,14 +11,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fedtrip.files import replacing
-from fedtrip.result import Result
+from fedtrip.history import History
 
 # Okabe and Ito's colours, told apart with any kind of colour vision; line styles tell them apart without colour.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 STYLES = ("-", "--", "-.", ":")
 
 
-def draw_convergence(results: Mapping[str, Sequence[Result]], path: Path, title: str) -> None:
+def draw_convergence(results: Mapping[str, Sequence[History]], path: Path, title: str) -> None:
     """Mean over trials with a band from the lowest to the highest trial; the target as a dotted line."""
     with matplotlib.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
         figure = Figure(figsize=(7.2, 4.5), layout="constrained")
@@ -47,7 +47,7 @@ def draw_convergence(results: Mapping[str, Sequence[Result]], path: Path, title:
             figure.savefig(temporary, dpi=160)
 
 
-def _common_rounds(runs: Sequence[Result]) -> tuple[np.ndarray, np.ndarray]:
+def _common_rounds(runs: Sequence[History]) -> tuple[np.ndarray, np.ndarray]:
     """Rounds and a trials × rounds array of accuracies; a run that stopped earlier keeps its last value."""
     rounds = sorted({number for run in runs for number, _ in run.curve}) or [0]
     table = np.full((len(runs), len(rounds)), np.nan)

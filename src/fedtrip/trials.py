@@ -37,13 +37,13 @@ OnTrialRound = Callable[[Trial, RoundRecord], None]
 def run_trials(trials: Sequence[Trial], *, workers: int | None, on_round: OnTrialRound | None) -> Iterator[Trial]:
     """Run all trials, as many at once as there are workers (default: the cores); yields each one that is finished.
 
-    A process that dies is replaced and its trial begun again.
+    A trial whose folder holds part of it goes on from there; so does one whose process died.
     """
     count = min(worker_count(workers), len(trials))
     if count == 1:
         for trial in trials:
             told = None if on_round is None else partial(on_round, trial)
-            run_federation(trial.prepare(), out=trial.out, overwrite=True, workers=workers, on_round=told)
+            run_federation(trial.prepare(), out=trial.out, resume=True, workers=workers, on_round=told)
             yield trial
         return
     with _TrialPool(count) as pool:
@@ -129,6 +129,6 @@ class _TrialPool:
 def serve(connection: Connection, work: Handover, out: Path) -> None:
     """In the worker process: run trial after trial."""
     while True:
-        run_federation(work.federation(), out=out, overwrite=True, workers=1, on_round=lambda r: answer(connection, r))
+        run_federation(work.federation(), out=out, resume=True, workers=1, on_round=lambda r: answer(connection, r))
         answer(connection, "done")
         work, out = request(connection)

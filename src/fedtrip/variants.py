@@ -16,6 +16,7 @@ from fedtrip.defaults import changed
 from fedtrip.device import Device
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment import Experiment
+from fedtrip.history import History
 from fedtrip.methods import IN_TABLES
 from fedtrip.result import Result
 from fedtrip.statistics import Estimate, Ratio, estimate, paired_ratio
@@ -112,7 +113,7 @@ class Row:
 
 
 def summarise(
-    variants: Sequence[Variant], results: Mapping[str, Sequence[Result]], device: Device | None = None
+    variants: Sequence[Variant], results: Mapping[str, Sequence[History]], device: Device | None = None
 ) -> list[Row]:
     """One row a variant; `results` holds each variant's runs in the order of the seeds."""
     rows = []
@@ -151,7 +152,7 @@ def summarise(
     return rows
 
 
-def _rounds_to_target(runs: Sequence[Result]) -> tuple[list[float], list[bool]]:
+def _rounds_to_target(runs: Sequence[History]) -> tuple[list[float], list[bool]]:
     reached = [run.rounds_to(run.experiment.target) if run.experiment.target is not None else None for run in runs]
     rounds = [float(r if r is not None else run.experiment.rounds) for r, run in zip(reached, runs, strict=True)]
     return rounds, [r is None for r in reached]
