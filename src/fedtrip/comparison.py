@@ -83,7 +83,7 @@ def compare(
     variants = make_variants(base, methods or default_methods(), sweeps or {})
     seeds = range(base.seed, base.seed + trials)
     check_folder(where, MANIFEST, "comparison", overwrite)
-    prepared = _preparer(model, None if data is None else as_dataset(data), data_dir, progress)
+    prepared = preparer(model, None if data is None else as_dataset(data), data_dir, progress)
     complete = [prepared(variant.experiment).experiment for variant in variants]  # all checked before anything is run
 
     try:
@@ -134,7 +134,7 @@ def _remove_runs(out: Path) -> None:
             emptied.rmdir()
 
 
-def _preparer(
+def preparer(
     model: ModelSource | None, data: DataSet | None, data_dir: Path | str | None, progress: bool
 ) -> Callable[[Experiment], Federation]:
     """`prepare` that loads each data set once, whatever the number of variants and trials."""

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,6 +39,12 @@ class RoundRecord:
     """clients whose upload was left out, and why"""
     client_memory: int = 0
     """bytes that a client of this round keeps until its next, the most of any"""
+
+
+def record_from_json(fields: Mapping[str, Any]) -> RoundRecord:
+    """A record from its JSON form, in which tuples are lists and the keys of a table are text."""
+    refused = {int(client): str(reason) for client, reason in fields["refused"].items()}
+    return RoundRecord(**{**fields, "clients": tuple(fields["clients"]), "refused": refused})
 
 
 @dataclass

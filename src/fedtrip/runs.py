@@ -15,7 +15,7 @@ from torch import Tensor
 from fedtrip.errors import UserError
 from fedtrip.experiment import Experiment
 from fedtrip.files import check_parent_writable, is_leftover, replacing
-from fedtrip.rounds import RoundRecord
+from fedtrip.rounds import RoundRecord, record_from_json
 
 EXPERIMENT, METRICS, MODEL, SUMMARY, SNAPSHOTS, CHECKPOINT = (
     "experiment.toml",
@@ -115,10 +115,7 @@ def read_records(run: Path, at_most: int | None = None) -> tuple[RoundRecord, ..
     records = []
     for number, line in enumerate(lines[:at_most], 1):
         try:
-            fields = json.loads(line)
-            fields["clients"] = tuple(fields["clients"])
-            fields["refused"] = {int(client): reason for client, reason in fields["refused"].items()}
-            records.append(RoundRecord(**fields))
+            records.append(record_from_json(json.loads(line)))
         except (ValueError, TypeError, KeyError, AttributeError):
             raise UserError(f"'{run / METRICS}' is damaged at line {number}") from None
     return tuple(records)

@@ -1,0 +1,1 @@
+"""The entries, numbered as in the paper, by name."""

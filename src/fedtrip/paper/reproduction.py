@@ -1,0 +1,119 @@
+"""Runs what a table or figure of the paper needs and is not there yet, then writes it beside the published one.
+
+Every entry reads and fills the same archive `OUT/runs`: a run that two entries need is done once, and one that was
+interrupted goes on from its checkpoint in `OUT/work`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from fedtrip.api import load_result
+from fedtrip.archive import Archive, identity
+from fedtrip.comparison import preparer
+from fedtrip.errors import UserError, unknown_name
+from fedtrip.experiment import Experiment
+from fedtrip.federation import Federation
+from fedtrip.paper.entry import Entry, Findings, Line
+from fedtrip.rounds import RoundRecord
+from fedtrip.runs import remove_run
+from fedtrip.trials import Trial, run_trials
+
+RUNS, WORK = "runs", "work"
+MOST_TRIALS = 100
+"""Seeds below this one are looked for when an entry is written."""
+
+
+class Watcher(Protocol):
+    """Who wants to see how far a reproduction is."""
+
+    def round(self, trial: Trial, record: RoundRecord) -> None:
+        """A trial has done a round."""
+
+    def finished(self, trial: Trial) -> None:
+        """A trial is done."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs that some entries need."""
+
+    wanted: tuple[Experiment, ...]
+    missing: tuple[tuple[str, Experiment], ...]
+    """a name to show, and what is to be run, in this order: all lines with the first seed, then with the next"""
+
+
+def select(entry: Entry, cases: Sequence[str] = (), methods: Sequence[str] = ()) -> list[Line]:
+    """The entry's lines of these cases and methods; none named means all."""
+    for case in cases:
+        if case not in entry.cases:
+            raise unknown_name("--case", case, entry.cases)
+    known = {line.method for line in entry.lines}
+    for method in methods:
+        if method not in known:
+            raise unknown_name("--methods", method, sorted(known))
+    return [
+        line for line in entry.lines if (not cases or line.case in cases) and (not methods or line.method in methods)
+    ]
+
+
+def plan(lines: Sequence[Line], trials: int, archive: Archive) -> Plan:
+    """Each run once, whatever the number of lines that need it."""
+    if trials < 1:
+        raise UserError(f"--trials is {trials}; accepted: at least 1")
+    wanted: dict[str, tuple[str, Experiment]] = {}
+    for seed in range(trials):
+        for line in lines:
+            experiment = line.experiment.but(seed=seed)
+            wanted.setdefault(identity(experiment), (f"{line.case} {line.label}, seed {seed}", experiment))
+    missing = [(name, experiment) for name, experiment in wanted.values() if archive.find(experiment) is None]
+    return Plan(tuple(experiment for _, experiment in wanted.values()), tuple(missing))
+
+
+def run_missing(
+    planned: Plan,
+    archive: Archive,
+    out: Path,
+    *,
+    data_dir: Path | None = None,
+    workers: int | None = None,
+    progress: bool = False,
+    watcher: Watcher | None = None,
+) -> None:
+    """Run what is missing, several at once; each goes into the archive as soon as it is finished."""
+    prepared: Callable[[Experiment], Federation] = preparer(None, None, data_dir, progress)
+    todo = [
+        Trial(
+            name=name,
+            prepare=partial(prepared, experiment),
+            out=out / WORK / _folder_name(experiment),
+            rounds=experiment.rounds,
+        )
+        for name, experiment in planned.missing
+    ]
+    for trial in run_trials(todo, workers=workers, on_round=None if watcher is None else watcher.round):
+        archive.add(load_result(trial.out))
+        remove_run(trial.out)
+        for emptied in (trial.out, out / WORK):
+            with suppress(OSError):  # others are still at work there
+                emptied.rmdir()
+        if watcher is not None:
+            watcher.finished(trial)
+
+
+def write_entry(entry: Entry, archive: Archive, out: Path) -> Path:
+    """Write the entry's files from all its finished runs; the folder they are in."""
+    folder = out / entry.name
+    folder.mkdir(parents=True, exist_ok=True)
+    entry.write(Findings(entry.lines, archive, MOST_TRIALS), folder)
+    return folder
+
+
+def _folder_name(experiment: Experiment) -> str:
+    return hashlib.sha256(identity(experiment).encode()).hexdigest()[:16]
