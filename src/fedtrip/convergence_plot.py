@@ -24,7 +24,7 @@ def draw_convergence(results: Mapping[str, Sequence[History]], path: Path, title
         figure = Figure(figsize=(7.2, 4.5), layout="constrained")
         axes = figure.add_subplot()
         for number, (label, runs) in enumerate(results.items()):
-            rounds, accuracy = _common_rounds(runs)
+            rounds, accuracy = common_rounds(runs)
             colour = COLOURS[number % len(COLOURS)]
             style = STYLES[(number + number // len(COLOURS)) % len(STYLES)]  # one line shows through another
             axes.plot(rounds, accuracy.mean(axis=0), style, color=colour, label=label, linewidth=1.6)
@@ -47,7 +47,7 @@ def draw_convergence(results: Mapping[str, Sequence[History]], path: Path, title
             figure.savefig(temporary, dpi=160)
 
 
-def _common_rounds(runs: Sequence[History]) -> tuple[np.ndarray, np.ndarray]:
+def common_rounds(runs: Sequence[History]) -> tuple[np.ndarray, np.ndarray]:
     """Rounds and a trials × rounds array of accuracies; a run that stopped earlier keeps its last value."""
     rounds = sorted({number for run in runs for number, _ in run.curve}) or [0]
     table = np.full((len(runs), len(rounds)), np.nan)

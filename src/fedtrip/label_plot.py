@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,8 +14,8 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from fedtrip.errors import UserError
+from fedtrip.figures import FORMATS, save_figure
 
-FORMATS = (".png", ".svg")
 COLOUR = "#2f6db3"
 GRID = "#e4e7eb"
 LARGEST_CIRCLE = 0.95  # diameter of the circle for the largest count, as a part of a cell of the grid
@@ -43,7 +41,7 @@ def draw_label_distribution(counts: Mapping[str, NDArray[Any]], path: Path) -> N
                 f"counts of '{title}' with shape {table.shape} cannot be drawn; accepted: a table clients × classes "
                 "without negative numbers and with at least one sample"
             )
-    _save(_figure(counts), path)
+    save_figure(_figure(counts), path)
 
 
 def _figure(counts: Mapping[str, NDArray[Any]]) -> Figure:
@@ -111,17 +109,3 @@ def _tick_step(count: int) -> int:
     while count / step > 12:
         step = int(step * (2.5 if str(step)[0] == "2" else 2))
     return step
-
-
-def _save(figure: Figure, path: Path) -> None:
-    """Write the figure beside its place, then move it there: a reader never sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    suffix = path.suffix.lower()[1:]
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        # An SVG would hold the date and random ids: without them the same counts give the same file.
-        with mpl.rc_context({"svg.hashsalt": "fedtrip"}):
-            figure.savefig(unfinished, format=suffix, dpi=160, metadata={"Date": None} if suffix == "svg" else None)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)

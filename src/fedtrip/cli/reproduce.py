@@ -1,45 +1,140 @@
-"""`fedtrip reproduce`: the paper's tables, computed again beside the printed ones."""
+"""`fedtrip reproduce`: the paper's tables and figures, ours beside the published ones."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
+from rich.markdown import Markdown
 from rich.table import Table
 
-from fedtrip.cli.console import out, print_json
+from fedtrip.cli.console import err, out, print_json
+from fedtrip.cli.options import DataDir, absolute
+from fedtrip.cli.progress import Live, refusals
 from fedtrip.errors import UserError, unknown_name
+
+if TYPE_CHECKING:
+    from fedtrip.paper.reproduction import Plan
+    from fedtrip.rounds import RoundRecord
+    from fedtrip.trials import Trial
 
 
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="table3, table5 or table8")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME...", help="tables and figures; --list names them, all: all")
+    ] = None,
+    as_list: Annotated[bool, typer.Option("--list", help="name what can be reproduced")] = False,
+    case: Annotated[str | None, typer.Option(help="only these cases, comma-separated, e.g. cnn-mnist")] = None,
+    methods: Annotated[str | None, typer.Option(help="only these methods, comma-separated")] = None,
+    trials: Annotated[
+        int | None, typer.Option(help="runs of each line, on seeds 0, 1, … (default: the paper's 10)")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say how many runs and hours it takes")] = False,
+    only_finished: Annotated[
+        bool, typer.Option("--only-finished", help="run nothing: write the table from the runs that are there")
+    ] = False,
     published: Annotated[
         bool, typer.Option("--published", help="table5 from the rounds that the paper prints, without any run")
     ] = False,
-    as_list: Annotated[bool, typer.Option("--list", help="name what can be reproduced")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+    data_dir: DataDir = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="runs at the same time; does not change results (default: the cores)", show_default=False),
+    ] = None,
+    folder: Annotated[Path, typer.Option("--out", help="folder of the runs and of what is written from them")] = Path(
+        "results"
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="print the cells as JSON")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="no progress")] = False,
 ) -> None:
-    """Compute tables of the paper again, each cell beside the printed one.
+    """Reproduce tables and figures of the paper, each beside the published one.
 
-    Tables 3 and 8 follow from the models and methods; Table 5 (GFLOPs) follows from the rounds of Table 4, as printed.
+    Says how many runs it takes, runs those that --out does not hold yet, and writes OUT/NAME/ (Markdown, CSV, JSON,
+    PNG, SVG). Stop it at any time: the same command goes on where it was. A run that two entries need is done once.
 
-    Example: fedtrip reproduce table5 --published
+    Examples:
+
+      fedtrip reproduce --list
+
+      fedtrip reproduce table4 --case mlp-mnist --trials 3
+
+      fedtrip reproduce table5 --published
     """
-    from fedtrip.paper.tables import TABLES, as_records
+    from fedtrip.archive import Archive
+    from fedtrip.paper.entries import ENTRIES
+    from fedtrip.paper.reproduction import RUNS, plan, run_missing, select, write_entry
 
-    if as_list or name is None:
-        for key, (title, _) in TABLES.items():
-            out.print(f"[bold]{key}[/]  {title}")
+    if as_list or not names:
+        for entry in ENTRIES.values():
+            runs = f"{len(entry.lines)} lines × {entry.trials} trials" if entry.lines else "no training to wait for"
+            out.print(f"[bold]{entry.name:7}[/] {entry.title} [dim]({runs})[/]")
         return
-    if name not in TABLES:
-        raise unknown_name("table", name, TABLES)
-    if name == "table5" and not published:
-        raise UserError("table5 from our own runs is not there yet; accepted: table5 --published")
-    title, compute = TABLES[name]
-    cells = compute()
+    if published:
+        _show_published(names, as_json)
+        return
+    chosen = list(ENTRIES) if names == ["all"] else names
+    for name in chosen:
+        if name not in ENTRIES:
+            raise unknown_name("entry", name, [*ENTRIES, "all"])
+    if trials is not None and trials < 1:
+        raise UserError(f"--trials is {trials}; accepted: at least 1")
+    where = absolute(folder) or folder
+    archive = Archive(where / RUNS)
+    for entry in (ENTRIES[name] for name in chosen):
+        lines = select(entry, _parts(case), _parts(methods)) if entry.lines else []
+        planned = plan(lines, trials or entry.trials, archive)
+        if lines and not only_finished:
+            _tell(entry.name, planned, archive, workers)
+        if dry_run:
+            continue
+        if planned.missing and not only_finished:
+            with _Progress(entry.name, planned, quiet) as progress:
+                run_missing(
+                    planned, archive, where,
+                    data_dir=absolute(data_dir), workers=workers, progress=not quiet, watcher=progress,
+                )  # fmt: skip
+        written = write_entry(entry, archive, where, absolute(data_dir))
+        if as_json:
+            print((written / "table.json").read_text(encoding="utf-8"), end="")
+        else:
+            out.print(Markdown((written / "table.md").read_text(encoding="utf-8")))
+            out.print(f"\nwritten: {written}", markup=False, soft_wrap=True)
+
+
+def _parts(text: str | None) -> list[str]:
+    return [] if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _tell(name: str, planned: Plan, archive: object, workers: int | None) -> None:
+    """How much there is to do, before it is begun."""
+    from fedtrip.archive import Archive
+    from fedtrip.engines import worker_count
+    from fedtrip.paper.estimate import expected_seconds
+
+    assert isinstance(archive, Archive)
+    left = len(planned.missing)
+    text = f"{name}: {len(planned.wanted)} runs, {len(planned.wanted) - left} of them finished"
+    if left:
+        at_once = min(worker_count(workers), left)
+        seconds = sum(expected_seconds((experiment for _, experiment in planned.missing), archive)) / at_once
+        text += f"; {left} to run, about {_duration(seconds)} with {at_once} at once"
+    err.print(text, markup=False, soft_wrap=True)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} hours" if seconds >= 5400 else f"{max(1, round(seconds / 60))} minutes"
+
+
+def _show_published(names: list[str], as_json: bool) -> None:
+    from fedtrip.paper.tables import as_records, table5
+
+    if names != ["table5"]:
+        raise UserError(f"--published is only for table5, not {', '.join(names)}; accepted: table5 --published")
+    title, cells = "Table 5: GFLOPs to target, from the rounds that Table 4 prints", table5()
     if as_json:
-        print_json({"name": name, "title": title, "cells": as_records(cells)})
+        print_json({"name": "table5", "title": title, "cells": as_records(cells)})
         return
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for column in ("", "", "printed", "computed", ""):
@@ -49,3 +144,30 @@ def reproduce(
         table.add_row(cell.row, cell.column, cell.printed, cell.computed, mark)
     out.print(table)
     out.print(f"{sum(cell.agrees for cell in cells)} of {len(cells)} cells agree to the printed digit.")
+
+
+class _Progress:
+    """One bar over all rounds of all runs that are missing."""
+
+    def __init__(self, name: str, planned: Plan, quiet: bool) -> None:
+        rounds = sum(experiment.rounds for _, experiment in planned.missing)
+        self._live = Live(f"{name}: {len(planned.missing)} runs", rounds, quiet=quiet)
+        self._done: dict[str, int] = {}
+
+    def round(self, trial: Trial, record: RoundRecord) -> None:
+        self._done[trial.name] = self._done.get(trial.name, 0) + 1
+        self._live.advance(trial.name)
+        if (message := refusals(record)) is not None:
+            self._live.warn(f"{trial.name}: {message}")
+
+    def finished(self, trial: Trial) -> None:
+        left = trial.rounds - self._done.get(trial.name, 0)
+        if left > 0:  # it reached its target, or went on from a checkpoint
+            self._live.advance(f"{trial.name} finished", steps=left)
+
+    def __enter__(self) -> _Progress:
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.__exit__(None, None, None)

@@ -29,8 +29,10 @@ class Line:
 class Findings:
     """The finished trials of an entry's lines."""
 
-    def __init__(self, lines: Sequence[Line], archive: Archive, most_trials: int) -> None:
+    def __init__(self, lines: Sequence[Line], archive: Archive, most_trials: int, data_dir: Path | None = None) -> None:
         self.lines = lines
+        self.data_dir = data_dir
+        """where the data sets are, for entries that look at data or train models of their own"""
         self._runs: dict[tuple[str, str], dict[int, History]] = {}
         for line in lines:
             found = {seed: archive.find(line.experiment.but(seed=seed)) for seed in range(most_trials)}

@@ -107,11 +107,11 @@ def run_missing(
             watcher.finished(trial)
 
 
-def write_entry(entry: Entry, archive: Archive, out: Path) -> Path:
+def write_entry(entry: Entry, archive: Archive, out: Path, data_dir: Path | None = None) -> Path:
     """Write the entry's files from all its finished runs; the folder they are in."""
     folder = out / entry.name
     folder.mkdir(parents=True, exist_ok=True)
-    entry.write(Findings(entry.lines, archive, MOST_TRIALS), folder)
+    entry.write(Findings(entry.lines, archive, MOST_TRIALS, data_dir), folder)
     return folder
 
 

@@ -10,13 +10,10 @@ from fedtrip.costs import paper_gflops_per_round, pass_cost, symbols_of
 from fedtrip.methods import METHODS, make_method
 from fedtrip.models import build_model
 from fedtrip.paper.published import published, slip
+from fedtrip.paper.settings import DATASET_TITLES, METHOD_TITLES, MODEL_TITLES
 
 BATCH = 50
 SHAPES = {"mlp": (1, 28, 28), "cnn": (1, 28, 28), "alexnet": (3, 32, 32)}
-TITLES = {"mlp": "MLP", "cnn": "CNN", "alexnet": "AlexNet"}
-DATASETS = {"mnist": "MNIST", "fashion-mnist": "FMNIST", "emnist": "EMNIST", "cifar-10": "CIFAR-10"}
-NAMES = {"fedtrip": "FedTrip", "fedavg": "FedAvg", "fedprox": "FedProx", "slowmo": "SlowMo", "moon": "MOON",
-         "feddyn": "FedDyn", "scaffold": "SCAFFOLD", "mimelite": "MimeLite"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,8 +43,8 @@ def table3() -> list[Cell]:
             "MFLOPs": ("mflops", pass_cost(module, SHAPES[name]).forward / 1e6),
         }
         for column, (key, value) in exact.items():
-            place = f"Table III, {TITLES[name]}, {column}"
-            cells.append(_cell(TITLES[name], column, printed[key], value, place))
+            place = f"Table III, {MODEL_TITLES[name]}, {column}"
+            cells.append(_cell(MODEL_TITLES[name], column, printed[key], value, place))
     return cells
 
 
@@ -58,23 +55,29 @@ def table5() -> list[Cell]:
     cells = []
     for case in known["table5"]["cases"]:
         model, dataset = case["model"], case["dataset"]
-        parameters = sum(p.numel() for p in build_model(model, SHAPES[model], 10, seed=0).parameters())
-        forward = known["forward_macs"][model]
-        symbols = symbols_of(
-            samples=known["table2"][dataset]["client_samples"],
-            epochs=1,
-            batch_size=BATCH,
-            parameters=parameters,
-            forward=forward,
-            backward=2 * forward,
-        )
         for method, printed in case["gflops"].items():
-            a_round = paper_gflops_per_round(make_method(method, {}, model=model, dataset=dataset), symbols, epochs=1)
-            assert a_round is not None
-            place = f"Table V, {TITLES[model]} on {DATASETS[dataset]}, {NAMES[method]}"
-            exact = rounds[model, dataset][method] * a_round
-            cells.append(_cell(f"{TITLES[model]} {DATASETS[dataset]}", NAMES[method], printed, exact, place))
+            place = f"Table V, {MODEL_TITLES[model]} on {DATASET_TITLES[dataset]}, {METHOD_TITLES[method]}"
+            exact = rounds[model, dataset][method] * gflops_of_a_round(method, model, dataset)
+            title = f"{MODEL_TITLES[model]} {DATASET_TITLES[dataset]}"
+            cells.append(_cell(title, METHOD_TITLES[method], printed, exact, place))
     return cells
+
+
+def gflops_of_a_round(method: str, model: str, dataset: str) -> float:
+    """One client's GFLOPs a round as in Table 5: with the paper's own counts of a forward pass and samples a client."""
+    known = published()
+    forward = known["forward_macs"][model]
+    symbols = symbols_of(
+        samples=known["table2"][dataset]["client_samples"],
+        epochs=1,
+        batch_size=BATCH,
+        parameters=sum(p.numel() for p in build_model(model, SHAPES[model], 10, seed=0).parameters()),
+        forward=forward,
+        backward=2 * forward,
+    )
+    a_round = paper_gflops_per_round(make_method(method, {}, model=model, dataset=dataset), symbols, epochs=1)
+    assert a_round is not None
+    return a_round
 
 
 def table8() -> list[Cell]:
@@ -89,7 +92,7 @@ def table8() -> list[Cell]:
         assert attaching is not None
         for column, ours in (("computation", attaching.formula), ("communication", attaching.communication)):
             same = printed[column] == ours
-            cells.append(Cell(NAMES[name], column, printed[column], ours, None, same, ""))
+            cells.append(Cell(METHOD_TITLES[name], column, printed[column], ours, None, same, ""))
     return cells
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedtrip.paper.entry import Line
 from fedtrip.paper.published import published
-from fedtrip.paper.settings import OURS, short, six_methods
+from fedtrip.paper.settings import DATASET_TITLES, MODEL_TITLES, OURS, short, six_methods
 
 
 def case_name(model: str, dataset: str) -> str:
@@ -20,3 +20,8 @@ def table4_lines() -> tuple[Line, ...]:
         stop = {"stop_at_target": True} if model == "alexnet" else {}
         lines += six_methods(case_name(model, case["dataset"]), dataset, model, target=case["target"], **stop)
     return tuple(lines)
+
+
+def case_title(model: str, dataset: str, target: float) -> str:
+    """The case for people."""
+    return f"{MODEL_TITLES[model]} {DATASET_TITLES[OURS.get(dataset, dataset)]} {target:.0%}"

@@ -1,0 +1,44 @@
+"""Bars in pairs, ours beside the paper's: how Tables 4 and 6 are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from fedtrip.figures import STYLE, save_both
+
+OURS, PAPER = "#0072B2", "#bfc5cc"
+COLUMNS = 3
+Bar = tuple[float, float | None, float | None]
+"""ours, its standard deviation, the paper's"""
+
+
+def draw_rounds(cases: Mapping[str, Mapping[str, Bar]], stem: Path, what: str) -> None:
+    """A panel for each case, a pair of bars for each method."""
+    with matplotlib.rc_context({**STYLE, "axes.grid.axis": "x"}):
+        columns = min(COLUMNS, len(cases))
+        rows = -(-len(cases) // columns)
+        figure = Figure(figsize=(3.1 * columns, 2.3 * rows + 0.4), layout="constrained")
+        panels = figure.subplots(rows, columns, squeeze=False).flat
+        for panel, (title, bars) in zip(panels, cases.items(), strict=False):
+            places = np.arange(len(bars))
+            ours = [bar[0] for bar in bars.values()]
+            spread = [bar[1] or 0.0 for bar in bars.values()]
+            papers = [np.nan if bar[2] is None else bar[2] for bar in bars.values()]
+            panel.barh(places - 0.2, ours, 0.38, xerr=spread, color=OURS, ecolor="0.25", label="ours ± s.d.",
+                       error_kw={"linewidth": 0.9, "capsize": 2})  # fmt: skip
+            panel.barh(places + 0.2, papers, 0.38, color=PAPER, label="paper")
+            panel.set_yticks(places, list(bars))
+            panel.invert_yaxis()
+            panel.tick_params(axis="y", length=0)
+            panel.set_title(title)
+            panel.set_xlabel(what)
+        for unused in list(figure.axes)[len(cases) :]:
+            unused.set_axis_off()
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=2)
+        save_both(figure, stem)

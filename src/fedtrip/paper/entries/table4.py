@@ -1,0 +1,65 @@
+"""Table 4: communication rounds to the target accuracy, 4 of 10 clients, Dir-0.5."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedtrip.paper.bars import draw_rounds
+from fedtrip.paper.entries.rounds_cases import case_name, case_title, table4_lines
+from fedtrip.paper.entry import Entry, Findings
+from fedtrip.paper.measures import rounds_of, speedup
+from fedtrip.paper.page import MISSING, Page, interval, spread
+from fedtrip.paper.published import published
+from fedtrip.paper.settings import METHOD_TITLES
+
+NOTES = [
+    "Ours: mean ± standard deviation over the trials (their number in brackets); '>' where runs that never reached the "
+    "target count as their last round. Speed-up: FedAvg's rounds over the method's, geometric mean paired by seed with "
+    "its 95 % interval; beside it the paper's ratio of means.",
+    "EMNIST47 is made of real EMNIST images in the classes of the *balanced* split, but it is not that split.",
+]
+
+
+def write(findings: Findings, folder: Path) -> None:
+    page = Page(
+        "Table 4: rounds to target, 4 of 10 clients, Dir-0.5",
+        ["case", "method", "paper", "ours", "paper's speed-up", "our speed-up [95 %]"],
+        notes=NOTES,
+        figures=["rounds"],
+    )
+    bars: dict[str, dict[str, tuple[float, float | None, float]]] = {}
+    for printed in published()["table4"]["cases"]:
+        case = case_name(printed["model"], printed["dataset"])
+        for method, paper in printed["rounds"].items():
+            label = METHOD_TITLES[method]
+            ours, ratio = rounds_of(findings, case, label), speedup(findings, case, "FedAvg", label)
+            paper_ratio = printed["rounds"]["fedavg"] / paper
+            page.records.append(
+                {
+                    "case": case,
+                    "method": method,
+                    "target": printed["target"],
+                    "paper_rounds": paper,
+                    "trials": 0 if ours is None else ours.trials,
+                    "rounds_mean": None if ours is None else ours.estimate.mean,
+                    "rounds_std": None if ours is None else ours.estimate.std,
+                    "censored": None if ours is None else ours.censored,
+                    "paper_speedup": paper_ratio,
+                    "speedup": None if ratio is None else ratio.mean,
+                    "speedup_low": None if ratio is None else ratio.low,
+                    "speedup_high": None if ratio is None else ratio.high,
+                    "speedup_bound": None if ratio is None else ratio.bound,
+                }
+            )
+            title = case_title(printed["model"], printed["dataset"], printed["target"])
+            shown = MISSING if ours is None else f"{spread(ours.estimate, bound=ours.bound)} ({ours.trials})"
+            of_paper = MISSING if method == "fedavg" else f"{paper_ratio:.2f}×"
+            page.rows.append([title, label, str(paper), shown, of_paper, interval(ratio)])
+            if ours is not None:
+                bars.setdefault(title, {})[label] = (ours.estimate.mean, ours.estimate.std, paper)
+    page.write(folder)
+    if bars:
+        draw_rounds(bars, folder / "rounds", "rounds to target")
+
+
+ENTRY = Entry("table4", "Table 4: rounds to target, 6 methods × 6 cases", write, table4_lines())

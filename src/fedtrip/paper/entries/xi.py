@@ -1,0 +1,127 @@
+"""Our own study: which rule for ξ, with which penalty, and whether the momentum is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from fedtrip.convergence_plot import COLOURS
+from fedtrip.figures import STYLE, save_both
+from fedtrip.history import History
+from fedtrip.paper.entries.rounds_cases import case_title
+from fedtrip.paper.entries.xi_lines import (
+    BASELINE,
+    CHOICE_SEEDS,
+    KEPT,
+    REPORT_SEEDS,
+    mu_lines,
+    study_cases,
+    xi_lines,
+)
+from fedtrip.paper.entry import Entry, Findings
+from fedtrip.paper.page import Page, interval, spread
+from fedtrip.statistics import Ratio, estimate, paired_ratio
+from fedtrip.variants import rounds_to_target
+
+NOTE = (
+    "Speed-up: rounds to target of FedAvg *with the same rule for the momentum* (reset at every round, or kept) over "
+    "the variant's, geometric mean paired by seed with its 95 % interval. Final accuracy: mean of the last 10 rounds. "
+    f"Seeds {CHOICE_SEEDS[0]} to {CHOICE_SEEDS[-1]} are for choosing, {REPORT_SEEDS[0]} to {REPORT_SEEDS[-1]} for "
+    "reporting what was chosen."
+)
+
+
+def speedup_on(findings: Findings, case: str, label: str, seeds: range) -> Ratio | None:
+    """Over FedAvg with the same rule for the momentum, on some seeds."""
+    baseline = findings.runs(case, BASELINE + (KEPT if label.endswith(KEPT) else ""))
+    runs = findings.runs(case, label)
+    common = [seed for seed in seeds if seed in baseline and seed in runs]
+    if not common:
+        return None
+    base_rounds, base_censored = rounds_to_target([baseline[seed] for seed in common])
+    rounds, censored = rounds_to_target([runs[seed] for seed in common])
+    return paired_ratio(base_rounds, rounds, base_censored, censored)
+
+
+def write(findings: Findings, folder: Path) -> None:
+    page = Page(
+        "The study of ξ",
+        ["case", "variant", "rounds to target", "speed-up, choosing", "speed-up, reporting", "final accuracy %"],
+        notes=[NOTE],
+        figures=["xi"],
+    )
+    titles = {case: case_title(*what) for case, what in study_cases().items()}
+    for case in findings.cases:
+        for label in findings.labels(case):
+            runs: list[History] = list(findings.runs(case, label).values())
+            rounds, censored = rounds_to_target(runs)
+            final = estimate([run.final_accuracy or 0.0 for run in runs])
+            chosen, reported = (speedup_on(findings, case, label, seeds) for seeds in (CHOICE_SEEDS, REPORT_SEEDS))
+            base = label.startswith(BASELINE)
+            page.rows.append(
+                [
+                    titles.get(case, case),
+                    label,
+                    f"{spread(estimate(rounds), bound='>' if any(censored) else '')} ({len(runs)})",
+                    "1" if base else interval(chosen),
+                    "1" if base else interval(reported),
+                    spread(final, 2, 100),
+                ]
+            )
+            page.records.append(
+                {
+                    "case": case,
+                    "variant": label,
+                    "trials": len(runs),
+                    "rounds_mean": estimate(rounds).mean,
+                    "censored": sum(censored),
+                    "final_accuracy_mean": final.mean,
+                    "final_accuracy_std": final.std,
+                    **_fields("choosing", chosen),
+                    **_fields("reporting", reported),
+                }
+            )
+    page.write(folder)
+    _draw(findings, titles, folder / "xi")
+
+
+def _fields(name: str, ratio: Ratio | None) -> dict[str, float | str | None]:
+    values = (None,) * 4 if ratio is None else (ratio.mean, ratio.low, ratio.high, ratio.bound)
+    return dict(zip((f"{name}_{part}" for part in ("speedup", "low", "high", "bound")), values, strict=True))
+
+
+def _draw(findings: Findings, titles: dict[str, str], stem: Path) -> None:
+    """Speed against final accuracy: each variant a point, better is up and right."""
+    labels = list(dict.fromkeys(line.label for line in findings.lines if line.case in titles))
+    plain = list(dict.fromkeys(label.removesuffix(KEPT) for label in labels))
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9.0, 7.0), layout="constrained")
+        for axes, (case, title) in zip(figure.subplots(2, 2).flat, titles.items(), strict=True):
+            axes.set(title=title, xlabel="rounds to target", ylabel="final accuracy %")
+            for label in labels:
+                runs = list(findings.runs(case, label).values())
+                if not runs:
+                    continue
+                rounds, _ = rounds_to_target(runs)
+                accuracy = [100 * (run.final_accuracy or 0.0) for run in runs]
+                number = plain.index(label.removesuffix(KEPT))
+                axes.errorbar(
+                    np.mean(rounds), np.mean(accuracy), xerr=_half(rounds), yerr=_half(accuracy),
+                    fmt="s" if label.endswith(KEPT) else "o", color=COLOURS[number], label=label, markersize=5,
+                    markerfacecolor="white" if label.endswith(KEPT) else COLOURS[number], capsize=2, linewidth=1,
+                )  # fmt: skip
+        handles, names = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower center", ncols=5)
+        save_both(figure, stem)
+
+
+def _half(values: list[float]) -> float:
+    """The standard error of the mean."""
+    spread_of = estimate(values).std
+    return 0.0 if spread_of is None else spread_of / len(values) ** 0.5
+
+
+ENTRY = Entry("xi", "our study of ξ: rules, penalties, momentum reset or kept", write, (*xi_lines(), *mu_lines()))

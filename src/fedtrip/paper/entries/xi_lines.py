@@ -1,0 +1,59 @@
+"""The runs of our study of ξ: rules for ξ, penalties and momentum reset or kept, in the four MNIST and FMNIST cases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedtrip.paper.entries.rounds_cases import case_name
+from fedtrip.paper.entry import Line
+from fedtrip.paper.published import published
+from fedtrip.paper.settings import paper_experiment
+
+CHOICE_SEEDS, REPORT_SEEDS = range(5), range(5, 10)
+"""A rule is chosen on the first and reported on the others, so that the report is not of the luckiest."""
+BASELINE = "FedAvg"
+RULES: dict[str, dict[str, Any]] = {
+    "1/gap": {"xi": "inverse-gap", "penalty": "squared"},
+    "constant 1": {"xi": "constant", "xi_value": 1.0, "penalty": "squared"},
+    "gap, norm": {"xi": "gap", "penalty": "norm"},
+    "1/gap, norm": {"xi": "inverse-gap", "penalty": "norm"},
+}
+KEPT = " (kept)"
+"""What the label of a line ends with whose clients keep their momentum from round to round."""
+OTHER_MUS = {"mlp-fmnist": (0.1, 0.4, 2.0), "cnn-fmnist": (0.1, 1.0, 2.0)}
+"""μ beside the paper's (1.0 for the MLP, 0.4 for the CNN), in two cases."""
+
+
+def study_cases() -> dict[str, tuple[str, str, float]]:
+    """Case → model, data set and target: those of Table 4 on MNIST and FMNIST."""
+    return {
+        case_name(case["model"], case["dataset"]): (case["model"], case["dataset"], case["target"])
+        for case in published()["table4"]["cases"]
+        if case["dataset"] in ("mnist", "fashion-mnist")
+    }
+
+
+def xi_lines() -> tuple[Line, ...]:
+    """Every rule and FedAvg, with the momentum reset and kept."""
+    lines = []
+    for case, (model, dataset, target) in study_cases().items():
+        for kept, ending in ((False, ""), (True, KEPT)):
+            fields: dict[str, Any] = {"target": target, "keep_optimizer_state": kept}
+            lines.append(Line(case, BASELINE + ending, paper_experiment(dataset, model, "fedavg", **fields)))
+            for name, options in RULES.items():
+                experiment = paper_experiment(dataset, model, "fedtrip", options=options, **fields)
+                lines.append(Line(case, name + ending, experiment))
+    return tuple(lines)
+
+
+def mu_lines() -> tuple[Line, ...]:
+    """Every rule with other μ, in cases of their own."""
+    lines = []
+    for case, mus in OTHER_MUS.items():
+        model, dataset, target = study_cases()[case]
+        lines.append(Line(f"{case}-mu", BASELINE, paper_experiment(dataset, model, "fedavg", target=target)))
+        for mu in mus:
+            for name, options in RULES.items():
+                experiment = paper_experiment(dataset, model, "fedtrip", target=target, options={**options, "mu": mu})
+                lines.append(Line(f"{case}-mu", f"{name}, μ = {mu}", experiment))
+    return tuple(lines)

@@ -1,0 +1,46 @@
+"""What is read off the finished trials of a line: rounds to target, and speed-ups paired by seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedtrip.paper.entry import Findings
+from fedtrip.statistics import Estimate, Ratio, estimate, paired_ratio
+from fedtrip.variants import rounds_to_target
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Rounds to target over the trials."""
+
+    estimate: Estimate
+    censored: int
+    """trials that never got there and count as their last round"""
+
+    @property
+    def trials(self) -> int:
+        return len(self.estimate.values)
+
+    @property
+    def bound(self) -> str:
+        """'>' if the mean is a lower bound."""
+        return ">" if self.censored else ""
+
+
+def rounds_of(findings: Findings, case: str, label: str) -> Rounds | None:
+    """Rounds to target of a line's finished trials; None if there is none."""
+    runs = list(findings.runs(case, label).values())
+    if not runs:
+        return None
+    rounds, censored = rounds_to_target(runs)
+    return Rounds(estimate(rounds), sum(censored))
+
+
+def speedup(findings: Findings, case: str, baseline: str, label: str) -> Ratio | None:
+    """The baseline's rounds over the line's, on the seeds that both have; None if there is none."""
+    before, after = findings.paired(case, baseline, label)
+    if not before or baseline == label:
+        return None
+    base_rounds, base_censored = rounds_to_target(before)
+    rounds, censored = rounds_to_target(after)
+    return paired_ratio(base_rounds, rounds, base_censored, censored)
