@@ -38,17 +38,25 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(mean, math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1)), tuple(values))
 
 
+def student_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Student's t interval of the mean, 95 %; needs two values at least."""
+    from scipy import stats
+
+    known = estimate(values)
+    assert known.std is not None
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * known.std / math.sqrt(len(values))
+    return known.mean - half, known.mean + half
+
+
 def paired_ratio(
     baseline: Sequence[float], other: Sequence[float], baseline_censored: Sequence[bool], censored: Sequence[bool]
 ) -> Ratio:
     """exp of the mean of log(baseline_s / other_s) over the seeds s, with Student's t interval on the logarithms."""
-    from scipy import stats
-
     logs = estimate([math.log(b / o) for b, o in zip(baseline, other, strict=True)])
     bound = {(False, False): "", (True, False): ">", (False, True): "<", (True, True): "?"}[
         any(baseline_censored), any(censored)
     ]
     if logs.std is None:
         return Ratio(math.exp(logs.mean), None, None, bound)
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(logs.values) - 1)) * logs.std / math.sqrt(len(logs.values))
-    return Ratio(math.exp(logs.mean), math.exp(logs.mean - half), math.exp(logs.mean + half), bound)
+    low, high = student_interval(logs.values)
+    return Ratio(math.exp(logs.mean), math.exp(low), math.exp(high), bound)

@@ -10,6 +10,9 @@ from fedtrip.archive import Archive
 from fedtrip.experiment import Experiment
 from fedtrip.history import History
 
+MOST_TRIALS = 100
+"""Seeds below this one are looked for in the archive."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -29,13 +32,14 @@ class Line:
 class Findings:
     """The finished trials of an entry's lines."""
 
-    def __init__(self, lines: Sequence[Line], archive: Archive, most_trials: int, data_dir: Path | None = None) -> None:
+    def __init__(self, lines: Sequence[Line], archive: Archive, data_dir: Path | None = None) -> None:
         self.lines = lines
+        self.archive = archive
         self.data_dir = data_dir
         """where the data sets are, for entries that look at data or train models of their own"""
         self._runs: dict[tuple[str, str], dict[int, History]] = {}
         for line in lines:
-            found = {seed: archive.find(line.experiment.but(seed=seed)) for seed in range(most_trials)}
+            found = {seed: archive.find(line.experiment.but(seed=seed)) for seed in range(MOST_TRIALS)}
             self._runs[line.case, line.label] = {seed: run for seed, run in found.items() if run is not None}
 
     @property

@@ -26,8 +26,6 @@ from fedtrip.runs import remove_run
 from fedtrip.trials import Trial, run_trials
 
 RUNS, WORK = "runs", "work"
-MOST_TRIALS = 100
-"""Seeds below this one are looked for when an entry is written."""
 
 
 class Watcher(Protocol):
@@ -111,7 +109,7 @@ def write_entry(entry: Entry, archive: Archive, out: Path, data_dir: Path | None
     """Write the entry's files from all its finished runs; the folder they are in."""
     folder = out / entry.name
     folder.mkdir(parents=True, exist_ok=True)
-    entry.write(Findings(entry.lines, archive, MOST_TRIALS, data_dir), folder)
+    entry.write(Findings(entry.lines, archive, data_dir), folder)
     return folder
 
 

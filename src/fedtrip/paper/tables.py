@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -80,6 +79,23 @@ def gflops_of_a_round(method: str, model: str, dataset: str) -> float:
     return a_round
 
 
+def training_share_of_attaching(method: str, model: str) -> float:
+    """A method's attaching operations over a client's whole training, E·n·(FP+BP), with our counts of a pass."""
+    module = build_model(model, SHAPES[model], 10, seed=0)
+    cost = pass_cost(module, SHAPES[model])
+    symbols = symbols_of(
+        samples=BATCH,
+        epochs=1,
+        batch_size=BATCH,
+        parameters=sum(p.numel() for p in module.parameters()),
+        forward=cost.forward,
+        backward=cost.training - cost.forward,
+    )
+    attaching = METHODS[method]().attaching(symbols)
+    assert attaching is not None
+    return attaching.flops / (BATCH * cost.training)
+
+
 def table8() -> list[Cell]:
     """Attaching operations: the formulas that the methods declare, beside the paper's."""
     symbols = symbols_of(samples=600, epochs=1, batch_size=BATCH, parameters=1, forward=1, backward=2)
@@ -94,13 +110,6 @@ def table8() -> list[Cell]:
             same = printed[column] == ours
             cells.append(Cell(METHOD_TITLES[name], column, printed[column], ours, None, same, ""))
     return cells
-
-
-TABLES: dict[str, tuple[str, Callable[[], list[Cell]]]] = {
-    "table3": ("Table 3: models", table3),
-    "table5": ("Table 5: GFLOPs to target, from the rounds that Table 4 prints", table5),
-    "table8": ("Table 8: attaching operations of one client and round", table8),
-}
 
 
 def as_records(cells: list[Cell]) -> list[dict[str, Any]]:

@@ -1,0 +1,147 @@
+"""What the paper claims about rounds and GFLOPs to target (its Tables 4 and 5), judged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from fedtrip.history import History
+from fedtrip.paper.entries.rounds_cases import case_name, case_title
+from fedtrip.paper.entry import Findings
+from fedtrip.paper.measures import rounds_of, speedup
+from fedtrip.paper.published import published
+from fedtrip.paper.settings import METHOD_TITLES
+from fedtrip.paper.tables import gflops_of_a_round
+from fedtrip.paper.verdict import FEWEST_SEEDS, NOT, OPEN, PARTLY, REPRODUCED, Verdict, told, verdict_of
+from fedtrip.statistics import Ratio, estimate, student_interval
+from fedtrip.variants import rounds_to_target
+
+
+def _table4_cases() -> list[tuple[str, dict[str, int], str]]:
+    """Case, printed rounds, title."""
+    return [
+        (case_name(c["model"], c["dataset"]), c["rounds"], case_title(c["model"], c["dataset"], c["target"]))
+        for c in published()["table4"]["cases"]
+    ]
+
+
+def fewest_rounds(findings: Findings) -> Verdict:
+    """In how many cases FedTrip's mean is the smallest."""
+    said = published()["claims"]["fewest_rounds"]
+    by_table = sum(min(rounds, key=lambda m: rounds[m]) == "fedtrip" for _, rounds, _ in _table4_cases())
+    won, judged, names = 0, 0, []
+    for case, rounds, title in _table4_cases():
+        means = {method: rounds_of(findings, case, METHOD_TITLES[method]) for method in rounds}
+        if any(value is None for value in means.values()):
+            continue
+        judged += 1
+        best = min(means, key=lambda m: means[m].estimate.mean)  # type: ignore[union-attr]
+        won += best == "fedtrip"
+        names.append(f"{title}: {METHOD_TITLES[best]}")
+    share = won / judged if judged else 0.0
+    verdict = (
+        OPEN if not judged else REPRODUCED if share >= said["cases"] / said["of"] else PARTLY if share > 0.5 else NOT
+    )
+    return Verdict(
+        "FedTrip needs the fewest rounds (mean over trials)",
+        f"{said['cases']} of {said['of']} cases",
+        f"{by_table} of {said['of']}",
+        f"{won} of {judged} cases ({'; '.join(names)})" if judged else "",
+        verdict,
+    )
+
+
+def speedups(findings: Findings) -> Iterator[Verdict]:
+    """FedAvg's rounds over FedTrip's, case by case."""
+    for case, rounds, title in _table4_cases():
+        paper = rounds["fedavg"] / rounds["fedtrip"]
+        ratio = speedup(findings, case, "FedAvg", "FedTrip")
+        yield Verdict(
+            f"FedTrip against FedAvg, {title}",
+            _printed_multiple(case),
+            f"{paper:.2f}×",
+            told(ratio),
+            verdict_of(ratio, paper),
+        )
+
+
+def _printed_multiple(case: str) -> str:
+    for printed in published()["table4"]["cases"]:
+        if case_name(printed["model"], printed["dataset"]) == case:
+            return f"{printed['multiples']['fedavg']}×"
+    raise KeyError(case)
+
+
+def mean_reduction(findings: Findings, method: str, name: str) -> Verdict:
+    """Mean over cases of FedTrip's rounds over another method's: 1 − the reduction."""
+    said = published()["claims"][name]["per_cent"]
+    by_table = [rounds["fedtrip"] / rounds[method] for _, rounds, _ in _table4_cases()]
+    cases = [case for case, _, _ in _table4_cases()]
+    ratio, used = _mean_of_cases(findings, cases, lambda _case: METHOD_TITLES[method], lambda _case, _method: 1.0)
+    return Verdict(
+        f"fewer rounds than {METHOD_TITLES[method]}, mean over cases",
+        f"−{said} %",
+        f"−{100 * (1 - estimate(by_table).mean):.2f} %",
+        _reduction(ratio, used),
+        verdict_of(ratio, 1 - said / 100),
+    )
+
+
+def gflops(findings: Findings) -> Verdict:
+    """FedTrip's GFLOPs over those of the baseline that needs the least, mean over cases."""
+    said = published()["claims"]["gflops_against_best"]["per_cent"]
+    cost = {
+        (case_name(c["model"], c["dataset"]), METHOD_TITLES[m]): gflops_of_a_round(m, c["model"], c["dataset"])
+        for c in published()["table4"]["cases"]
+        for m in c["rounds"]
+    }
+    by_table, best = [], {}
+    for case, rounds, _ in _table4_cases():
+        others = {METHOD_TITLES[m]: r * cost[case, METHOD_TITLES[m]] for m, r in rounds.items() if m != "fedtrip"}
+        by_table.append(rounds["fedtrip"] * cost[case, "FedTrip"] / min(others.values()))
+        found = {label: rounds_of(findings, case, label) for label in others}
+        ours = {label: value.estimate.mean * cost[case, label] for label, value in found.items() if value is not None}
+        if ours:
+            best[case] = min(ours, key=lambda label: ours[label])
+    ratio, used = _mean_of_cases(findings, list(best), lambda case: best[case], lambda case, label: cost[case, label])
+    return Verdict(
+        "fewer GFLOPs than the best baseline of each case, mean over cases",
+        f"−{said} %",
+        f"−{100 * (1 - estimate(by_table).mean):.2f} %",
+        _reduction(ratio, used),
+        verdict_of(ratio, 1 - said / 100),
+    )
+
+
+def _mean_of_cases(
+    findings: Findings, cases: Sequence[str], other: Callable[[str], str], price: Callable[[str, str], float]
+) -> tuple[Ratio | None, int]:
+    """Mean over cases of FedTrip's priced rounds over another's, for each seed; its interval over the seeds.
+
+    Only seeds that every used case has; a case is used if it has at least `FEWEST_SEEDS` of them.
+    """
+    tables: list[Mapping[int, float]] = []
+    for case in cases:
+        ours, theirs = findings.runs(case, "FedTrip"), findings.runs(case, other(case))
+        seeds = sorted(ours.keys() & theirs.keys())
+        if len(seeds) < FEWEST_SEEDS:
+            continue
+        weight = price(case, "FedTrip") / price(case, other(case))
+        tables.append({s: weight * _rounds(ours[s]) / _rounds(theirs[s]) for s in seeds})
+    common = sorted(set.intersection(*(set(table) for table in tables))) if tables else []
+    if len(common) < FEWEST_SEEDS:
+        return None, 0
+    means = [math.fsum(table[seed] for table in tables) / len(tables) for seed in common]
+    low, high = student_interval(means)
+    return Ratio(estimate(means).mean, low, high, ""), len(tables)
+
+
+def _rounds(run: History) -> float:
+    return rounds_to_target([run])[0][0]
+
+
+def _reduction(ratio: Ratio | None, cases: int) -> str:
+    if ratio is None or ratio.low is None or ratio.high is None:
+        return ""
+    shown = [f"{100 * (value - 1):+.1f} %".replace("-", "−") for value in (ratio.mean, ratio.low, ratio.high)]
+    return f"{shown[0]} [{shown[1]}, {shown[2]}] over {cases} cases"

@@ -1,0 +1,27 @@
+"""Every claim of the paper beside ours, from the runs that are finished."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from fedtrip.paper.claims import claims
+from fedtrip.paper.entry import Entry, Findings
+from fedtrip.paper.page import Page
+
+NOTE = (
+    "Verdict, by rule: *reproduced* if our 95 % interval holds the paper's figure (and it is said if it holds 1 as "
+    "well), *partly* if it does not but both are on the same side of 1, else *not*. Ratios are paired by seed. Claims "
+    "that are counts are *reproduced* if ours is at least the paper's share, *partly* above one half."
+)
+
+
+def write(findings: Findings, folder: Path) -> None:
+    page = Page("The paper's claims", ["claim", "paper", "from its own tables", "ours", "verdict"], notes=[NOTE])
+    for row in claims(findings.archive):
+        page.rows.append([row.claim, row.paper, row.recomputed, row.ours.replace("|", "\\|"), row.verdict])
+        page.records.append(asdict(row))
+    page.write(folder)
+
+
+ENTRY = Entry("claims", "every claim of the paper, judged by the finished runs", write)
