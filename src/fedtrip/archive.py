@@ -11,9 +11,11 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fedtrip.data import load_dataset
 from fedtrip.data.catalog import KNOWN_SETS
 from fedtrip.defaults import default_target
 from fedtrip.errors import UserError
@@ -37,7 +39,7 @@ class Archived(History):
 
 
 class Archive:
-    """The finished runs below a folder. One process writes at a time."""
+    """The finished runs below a folder, all of known data sets and models. One process writes at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -105,9 +107,17 @@ def identity(experiment: Experiment) -> str:
         samples_per_client=experiment.samples_per_client or (known.samples_per_client if known is not None else None),
     )
     kept = complete.model_dump(mode="json", exclude_defaults=True, exclude={"method"})
-    if known is not None and experiment.mean in (None, known.mean) and experiment.std in (None, known.std):
-        kept = {name: value for name, value in kept.items() if name not in ("mean", "std")}
+    if known is not None and experiment.mean is None:
+        kept |= _normalisation(experiment.dataset)
     return json.dumps({**kept, "method": experiment.method.name, "options": options_of(method)}, sort_keys=True)
+
+
+@cache
+def _normalisation(dataset: str) -> dict[str, list[float]]:
+    """Mean and deviation of a known data set, from the catalogue or, where they are computed, from the data."""
+    known = KNOWN_SETS[dataset]
+    source = known if known.mean is not None else load_dataset(dataset)
+    return {"mean": list(source.mean or ()), "std": list(source.std or ())}
 
 
 def _target(experiment: Experiment) -> float | None:

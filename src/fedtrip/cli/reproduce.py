@@ -63,7 +63,7 @@ def reproduce(
       fedtrip reproduce table5 --published
     """
     from fedtrip.archive import Archive
-    from fedtrip.paper.entries import ENTRIES
+    from fedtrip.paper.registry import ENTRIES
     from fedtrip.paper.reproduction import RUNS, plan, run_missing, select, write_entry
 
     if as_list or not names:
