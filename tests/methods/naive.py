@@ -235,7 +235,7 @@ class FedProx(FedAvg):
 
 
 class FedTrip(FedAvg):
-    mu, xi, xi_value, penalty, first = 0.4, "inverse-gap", 1.0, "squared", "prox"
+    mu, xi, xi_value, xi_rounds, penalty, first = 0.4, "inverse-gap", 1.0, 10.0, "squared", "prox"
 
     def begin(self):
         self.last, self.hist = {}, {}
@@ -255,7 +255,9 @@ class FedTrip(FedAvg):
         length = {"squared": lambda v: (v * v).sum(), "norm": torch.linalg.vector_norm}[self.penalty]
         regulariser = length(near)
         if away is not None:
-            xi = {"inverse-gap": 1 / gap, "constant": self.xi_value, "gap": gap}[self.xi]
+            rules = {"inverse-gap": 1 / gap, "inverse-root": gap**-0.5, "constant": self.xi_value, "gap": gap}
+            early = math.e ** ((1 - t) / self.xi_rounds)
+            xi = early * 1 + (1 - early) * gap**-0.5 if self.xi == "annealed" else rules[self.xi]
             regulariser = regulariser - xi * length(away)
         return ce + self.mu / 2 * regulariser
 

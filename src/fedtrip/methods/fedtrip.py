@@ -5,6 +5,7 @@ The paper's Algorithm 1; `docs/reading.md` says how its open points were settled
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -23,10 +24,13 @@ class FedTrip(Method):
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.4
     """μ, weight of the triplet term (the paper: 1.0 for MLPs)"""
-    xi: Literal["inverse-gap", "constant", "gap"] = "inverse-gap"
-    """rule for ξ: 1/(t − last round of this client), the constant `xi_value`, or the gap t − last itself"""
+    xi: Literal["inverse-gap", "inverse-root", "annealed", "constant", "gap"] = "inverse-gap"
+    """rule for ξ, the gap being t − last round of this client: 1/gap, 1/√gap, annealed (from 1 to 1/√gap over the first
+    rounds), the constant `xi_value`, or the gap itself"""
     xi_value: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     """ξ of the rule `constant`"""
+    xi_rounds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 10.0
+    """τ of the rule `annealed`: what is left of ξ = 1 falls as exp(−(t − 1)/τ)"""
     penalty: Literal["squared", "norm"] = "squared"
     """squared norms (the paper's Eq. 5), or plain norms, whose gradient has bounded length"""
     first: Literal["prox", "none", "initial"] = "prox"
@@ -39,9 +43,9 @@ class FedTrip(Method):
     def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:
         w = received["w"]
         if memory.last_round is not None:
-            w_hist, xi = memory["w_hist"], self.xi_of(gap=local.round - memory.last_round)
+            w_hist, xi = memory["w_hist"], self.xi_of(local.round, gap=local.round - memory.last_round)
         elif self.first == "initial":
-            w_hist, xi = local.initial, self.xi_of(gap=local.round)
+            w_hist, xi = local.initial, self.xi_of(local.round, gap=local.round)
         else:
             w_hist, xi = w, 0.0
 
@@ -51,9 +55,14 @@ class FedTrip(Method):
             trained = local.train(received, self.triplet(w, w_hist, xi))
         return Reply(upload=trained, keep={"w_hist": trained["w"]})
 
-    def xi_of(self, gap: int) -> float:
-        """ξ for a client that took part `gap` rounds ago."""
-        return {"inverse-gap": 1 / gap, "constant": self.xi_value, "gap": float(gap)}[self.xi]
+    def xi_of(self, t: int, gap: int) -> float:
+        """ξ in round t for a client that took part `gap` rounds ago."""
+        if self.xi == "constant":
+            return self.xi_value
+        if self.xi == "annealed":
+            early = math.exp(-(t - 1) / self.xi_rounds)
+            return early + (1 - early) / math.sqrt(gap)
+        return {"inverse-gap": 1 / gap, "inverse-root": 1 / math.sqrt(gap), "gap": float(gap)}[self.xi]
 
     def triplet(self, w: Tensor, w_hist: Tensor, xi: float) -> Correction:
         """μ[(w_k − w) + ξ(w_hist − w_k)] = a·w_k + c, or its form with plain norms."""

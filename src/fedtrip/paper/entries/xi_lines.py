@@ -14,6 +14,8 @@ CHOICE_SEEDS, REPORT_SEEDS = range(5), range(5, 10)
 BASELINE = "FedAvg"
 RULES: dict[str, dict[str, Any]] = {
     "1/gap": {"xi": "inverse-gap", "penalty": "squared"},
+    "1/√gap": {"xi": "inverse-root", "penalty": "squared"},
+    "annealed": {"xi": "annealed", "penalty": "squared"},
     "constant 1": {"xi": "constant", "xi_value": 1.0, "penalty": "squared"},
     "gap, norm": {"xi": "gap", "penalty": "norm"},
     "1/gap, norm": {"xi": "inverse-gap", "penalty": "norm"},
