@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint bench wheel clean
+.PHONY: demo test test-slow lint bench results wheel clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -25,6 +25,10 @@ test-slow: .venv/ready  ## what needs minutes
 
 bench: .venv/ready  ## speed against a plain PyTorch loop; writes bench/README.md
 	$(BIN)/python -m bench
+
+results: .venv/ready  ## the tables, figures and pages of the paper's record, from the runs that are finished
+	$(BIN)/fedtrip reproduce all --only-finished --quiet > /dev/null
+	$(BIN)/python -m tools.reproduction_page
 
 wheel: .venv/ready
 	$(BIN)/python -m build

@@ -1,0 +1,1 @@
+"""What keeps the repository's generated pages true; not part of the package."""
