@@ -119,13 +119,13 @@ def summarise(
     rows = []
     for variant in variants:
         runs = results[variant.label]
-        rounds, censored = _rounds_to_target(runs)
+        rounds, censored = rounds_to_target(runs)
         baseline = next(
             (v for v in variants if v.experiment.method.name == BASELINE and v.setting == variant.setting), None
         )
         speedup = None
         if baseline is not None and baseline is not variant:
-            base_rounds, base_censored = _rounds_to_target(results[baseline.label])
+            base_rounds, base_censored = rounds_to_target(results[baseline.label])
             speedup = paired_ratio(base_rounds, rounds, base_censored, censored)
         needed = [run.rounds_to(run.experiment.target or 2.0) or len(run.records) for run in runs]
         spent = [run.costs(n) for run, n in zip(runs, needed, strict=True)]
@@ -152,7 +152,8 @@ def summarise(
     return rows
 
 
-def _rounds_to_target(runs: Sequence[History]) -> tuple[list[float], list[bool]]:
+def rounds_to_target(runs: Sequence[History]) -> tuple[list[float], list[bool]]:
+    """Each run's rounds to its target, and whether it never got there: then it counts as its last planned round."""
     reached = [run.rounds_to(run.experiment.target) if run.experiment.target is not None else None for run in runs]
     rounds = [float(r if r is not None else run.experiment.rounds) for r, run in zip(reached, runs, strict=True)]
     return rounds, [r is None for r in reached]

@@ -15,6 +15,7 @@ from fedtrip.cli.compare import compare
 from fedtrip.cli.console import err
 from fedtrip.cli.costs import costs
 from fedtrip.cli.partition import partition
+from fedtrip.cli.report import report
 from fedtrip.cli.reproduce import reproduce
 from fedtrip.cli.run import evaluate, run
 from fedtrip.errors import UserError
@@ -38,6 +39,7 @@ app = typer.Typer(
 for _command in (
     run,
     compare,
+    report,
     evaluate,
     partition,
     costs,

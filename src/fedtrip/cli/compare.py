@@ -11,7 +11,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from fedtrip.cli.console import err, out, print_json
+from fedtrip.cli.console import err, out, print_json, typed_command
 from fedtrip.cli.options import DataDir, Device, ExperimentFile, absolute, read_settings, with_experiment_options
 from fedtrip.cli.progress import Live, refusals
 from fedtrip.errors import UserError
@@ -122,6 +122,7 @@ def compare(
             progress=not quiet,
             device=None if device_macs is None else ClientDevice(device_macs, downlink or 0.0, uplink or 0.0),
             watcher=progress,
+            command=typed_command(),
         )
     _show(comparison, as_json)
 
@@ -162,7 +163,7 @@ class _Progress:
 
 
 def _show(comparison: Comparison, as_json: bool) -> None:
-    from fedtrip.comparison import PLOT, TABLE
+    from fedtrip.comparison import PLOT, REPORT, TABLE
     from fedtrip.tables import NOTE, as_records, cells, further_cells, further_header, further_note, header
 
     for label, runs in comparison.results.items():
@@ -199,4 +200,5 @@ def _show(comparison: Comparison, as_json: bool) -> None:
             further.add_row(row.variant, *further_cells(row))
         out.print(further)
         out.print(further_note(rows), style="dim", markup=False)
-    out.print(f"\ntable  {where / TABLE}\nplot   {where / PLOT}", markup=False, soft_wrap=True)
+    names = {"table": TABLE, "plot": PLOT, "report": REPORT}
+    out.print("", *(f"{what:<8}{where / name}" for what, name in names.items()), sep="\n", markup=False, soft_wrap=True)
