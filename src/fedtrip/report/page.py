@@ -86,6 +86,7 @@ def write_report(
         data.append(chart_data(part, clients))
     page = _template().render(
         title=title or "; ".join(part.title for part in parts),
+        extent=_extent(histories),
         sections=sections,
         data=data,
         commands=commands,
@@ -97,6 +98,12 @@ def write_report(
         plotly=_packed_plotly(),
     )
     write_text(Path(path), page)
+
+
+def _extent(histories: Mapping[str, Sequence[History]]) -> str:
+    """How much was run."""
+    runs = sum(len(trials) for trials in histories.values())
+    return f"{len(histories)} variant{'s'[: len(histories) > 1]}, {runs} run{'s'[: runs > 1]}"
 
 
 def _clients(part: Part, prepare: Prepare) -> tuple[ClientView | None, str]:
@@ -169,7 +176,9 @@ def _client_remarks(part: Part, clients: ClientView | None) -> list[str]:
         what = "their models" if clients.accuracy else "the models of these runs"
         remarks.append(f"Accuracy by client needs the final models; {what} are not kept ({', '.join(without)}).")
     elif clients.seeds_scored < max(len(runs) for runs in part.histories.values()):
-        remarks.append(f"Of each variant the first {clients.seeds_scored} trials, because testing these models is slow.")
+        remarks.append(
+            f"Of each variant the first {clients.seeds_scored} trials, because testing these models is slow."
+        )
     return remarks
 
 

@@ -59,7 +59,7 @@ def without_folders(name: str) -> str:
 
 
 def _setting(runs: Sequence[History], momentum: float | None) -> tuple[tuple[str, object], ...]:
-    """Everything beside the method in which two variants must agree for a speed-up, paired by seed, to mean something."""
+    """Everything beside the method in which two variants must agree for a speed-up to mean something."""
     experiment = runs[0].experiment
     fields = {name: getattr(experiment, name) for name in Experiment.model_fields if name not in NOT_A_SETTING}
     seeds = tuple(run.experiment.seed for run in runs)

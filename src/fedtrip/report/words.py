@@ -66,13 +66,17 @@ def _by_rounds(part: Part, target: float) -> Words:
     if not ranked:
         return Words(f"No method reached {target:.0%} in every trial.", [f"{reached} did. {bound}"])
     best, *others = ranked
-    headline = f"{best.variant} needed the fewest rounds to {target:.0%}: {_rounds(best)} on average."
-    sentences = []
     if not others:
         headline = f"Only {best.variant} reached {target:.0%} in every trial: in {_rounds(best)} on average."
+    elif _told_apart(part, best, others[0]):
+        headline = f"{best.variant} needed the fewest rounds to {target:.0%}: {_rounds(best)} on average."
+    else:
+        headline = (
+            f"No clear winner: {best.variant} needed the fewest rounds to {target:.0%}, {_rounds(best)} on average, "
+            f"but these runs do not tell it apart from {others[0].variant} with {_rounds(others[0])}."
+        )
     rivals = [row for row in part.rows if row.method == BASELINE and row is not best][:1] + others[:1]
-    for rival in dict.fromkeys(row.variant for row in rivals):
-        sentences.append(_against(part, best.variant, rival))
+    sentences = [_against(part, best.variant, rival) for rival in dict.fromkeys(row.variant for row in rivals)]
     if missed:
         sentences.append(f"Not every trial got there: {reached}. {bound}")
     if len(part.rows) > 2 and best.trials > 1:
@@ -82,9 +86,16 @@ def _by_rounds(part: Part, target: float) -> Words:
     return Words(headline, [*sentences, *_costs(ranked)])
 
 
+def _told_apart(part: Part, best: Row, second: Row) -> bool:
+    """Whether the paired interval of the second's rounds over the first's lies above 1."""
+    one, other = (_variant(part, row.variant) for row in (best, second))
+    low = _ratio(part, other, one).low if one.setting == other.setting else None
+    return low is not None and low > 1
+
+
 def _against(part: Part, best: str, rival: str) -> str:
     """How the first compares with another, and whether the trials tell the two apart."""
-    one, other = (next(variant for variant in part.variants if variant.label == label) for label in (best, rival))
+    one, other = _variant(part, best), _variant(part, rival)
     if one.setting != other.setting:
         return f"{best} and {rival} have other settings or seeds, so they are not compared."
     ratio = _ratio(part, other, one)
@@ -98,6 +109,10 @@ def _against(part: Part, best: str, rival: str) -> str:
     if ratio.low > 1:
         return f"{told}: {trials} tell the two apart."
     return f"{told}. The interval holds 1: {trials} do not tell the two apart."
+
+
+def _variant(part: Part, label: str) -> Variant:
+    return next(variant for variant in part.variants if variant.label == label)
 
 
 def _ratio(part: Part, baseline: Variant, other: Variant) -> Ratio:

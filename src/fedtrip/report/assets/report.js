@@ -8,6 +8,15 @@
   const colourOf = (variant) => (dark() ? variant.dark : variant.colour);
   // Plotly reads a small part of HTML in every text: a label is text and nothing else.
   const plain = (label) => label.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  // A long label goes on several lines, so that it leaves room for the chart.
+  const wrapped = (label) => {
+    const lines = [];
+    for (const word of label.split(" ")) {
+      const line = `${lines.at(-1) ?? ""} ${word}`.trim();
+      if (lines.length && line.length <= (narrow() ? 16 : 26)) lines[lines.length - 1] = line; else lines.push(word);
+    }
+    return lines.map(plain).join("<br>");
+  };
   const seeThrough = (colour, alpha) =>
     `rgba(${[1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)).join(",")},${alpha})`;
   const style = (name) => getComputedStyle(root).getPropertyValue(name).trim();
@@ -35,6 +44,7 @@
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false,
       font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: style("--text") },
       margin: { l: 8, r: 12, t: 8, b: 8 },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: style("--quiet"), activecolor: style("--accent") },
       hoverlabel: { bgcolor: style("--card"), bordercolor: style("--line"), font: { color: style("--text") } },
       dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", // a finger scrolls the page
       ...more,
@@ -42,11 +52,12 @@
       yaxis: { ...axis, ...more.yaxis },
     };
   }
-  const CONFIG = {
-    responsive: true, displaylogo: false,
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
-  };
-  const draw = (element, traces, more) => element && Plotly.react(element, traces, layout(more), CONFIG);
+  // Named one by one: among Plotly's own choice is a button that sends the chart to a server.
+  const BUTTONS = [["toImage", "zoom2d", "pan2d", "resetScale2d"]];
+  const draw = (element, traces, more) => element && Plotly.react(element, traces, layout(more), {
+    responsive: true, displaylogo: false, modeBarButtons: BUTTONS,
+    displayModeBar: element.classList.contains("convergence") && !narrow(),
+  });
   const title = (text) => ({ title: { text, standoff: 10, font: { size: 13, color: style("--quiet") } } });
 
   function convergence(part, state) {
@@ -80,6 +91,7 @@
     };
     return [traces, {
       ...target,
+      margin: { l: 8, r: 12, t: narrow() ? 8 : 34, b: 8 }, // the buttons lie above the plot
       hovermode: state.x === "rounds" && !narrow() ? "x unified" : "closest",
       xaxis: { ...title(X_TITLES[state.x]), rangemode: "tozero", hoverformat: ".4~g" },
       yaxis: { ...title("test accuracy"), tickformat: ".0%" },
@@ -91,7 +103,7 @@
     const traces = [];
     for (const { v } of shown) {
       const values = valuesOf(v);
-      const label = plain(v.label);
+      const label = wrapped(v.label);
       if (values.length > 1) {
         traces.push({
           type: "box", orientation: "h", x: values, y: values.map(() => label), boxpoints: false, name: label,
@@ -100,20 +112,27 @@
       }
       traces.push({ type: "scatter", mode: "markers", name: label, y: values.map(() => label), x: values, ...pointsOf(v) });
     }
-    const labels = shown.map(({ v }) => plain(v.label)).reverse();
+    const labels = shown.map(({ v }) => wrapped(v.label)).reverse();
+    const lines = labels.reduce((sum, label) => sum + Math.max(2, label.split("<br>").length), 0);
     return [traces, {
-      height: 60 + 38 * Math.max(shown.length, 1), hovermode: "closest",
+      height: (more.title ? 90 : 60) + 19 * Math.max(lines, 2), hovermode: "closest",
       xaxis: more,
       yaxis: { type: "category", categoryorder: "array", categoryarray: labels, showgrid: false,
                tickfont: { color: style("--text") } },
     }];
   }
 
+  function accuracyAxis(values) {
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    const room = Math.max(0.004, 0.06 * (high - low));
+    return { tickformat: ".1~%", nticks: narrow() ? 5 : 9, range: [low - room, high + room] };
+  }
   const measured = (v) => v.trials.filter((trial) => trial.accuracy !== null);
   function roundsToTarget(part, state) {
     return boxes(part, state, (v) => v.trials.map((trial) => trial.rounds), (v) => ({
       marker: { color: colourOf(v), size: 8, opacity: 0.85,
-                symbol: v.trials.map((trial) => (trial.reached ? "circle" : "x-thin-open")), line: { width: 2 } },
+                symbol: v.trials.map((trial) => (trial.reached ? "circle" : "x-thin")),
+                line: { width: 2, color: colourOf(v) } },
       text: v.trials.map((t) => `seed ${t.seed}: ${t.reached ? t.rounds : `not in ${t.rounds}`} rounds`),
       hovertemplate: "%{text}",
     }), { rangemode: "tozero" });
@@ -122,22 +141,24 @@
     return boxes(part, state, (v) => measured(v).map((trial) => trial.accuracy), (v) => ({
       marker: { color: colourOf(v), size: 8, opacity: 0.85 },
       text: measured(v).map((trial) => `seed ${trial.seed}`), hovertemplate: "%{text}: %{x:.2%}",
-    }), { tickformat: ".1~%", nticks: narrow() ? 5 : 7 });
+    }), accuracyAxis(part.variants.flatMap((v) => measured(v).map((trial) => trial.accuracy))));
   }
   function fairness(part, state) {
     return boxes(part, state, (v) => v.clients.map((one) => one.accuracy), (v) => ({
       marker: { color: colourOf(v), size: 5, opacity: 0.6 },
       text: v.clients.map((one) => `seed ${one.seed}, client ${one.client}`), hovertemplate: "%{text}: %{x:.1%}",
-    }), { tickformat: ".1~%", ...title("accuracy for a client"), nticks: narrow() ? 5 : 9 });
+    }), {
+      ...accuracyAxis(part.variants.flatMap((v) => v.clients.map((one) => one.accuracy))), ...title("accuracy for a client"),
+    });
   }
   function labels(part, state) {
     const counts = part.labels[state.seed], clients = counts[0].length, classes = counts.length;
     const few = clients <= (narrow() ? 10 : 20) && classes <= 20;
     return [[{
-      type: "heatmap", z: counts, xgap: 2, ygap: 2, zmin: 0, showscale: !narrow(),
+      type: "heatmap", z: counts, xgap: 2, ygap: 2, zmin: 0, zmax: Math.max(1, ...counts.flat()), showscale: !narrow(),
       colorscale: [[0, style("--low")], [1, style("--high")]],
       colorbar: { title: { text: "samples", font: { size: 12 } }, thickness: 10, outlinewidth: 0, len: 0.9 },
-      texttemplate: few ? "%{z}" : "", textfont: { size: narrow() ? 9 : 12 },
+      texttemplate: few ? "%{z}" : "", textfont: { size: narrow() ? 9 : 12, color: style("--text") },
       hovertemplate: "client %{x}, class %{y}: %{z} samples<extra></extra>",
     }], {
       height: Math.min(90 + 24 * Math.max(classes, 6), 640),
