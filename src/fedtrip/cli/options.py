@@ -106,6 +106,10 @@ Device = Annotated[
     ),
 ]
 
+TensorBoard = Annotated[
+    bool, typer.Option("--tensorboard", help="write event files beside the run's (pip install 'fedtrip[tensorboard]')")
+]
+
 
 def absolute(path: Path | None) -> Path | None:
     """A folder that the user named, independent of later changes of the working folder."""

@@ -2,7 +2,8 @@
 (async () => {
   const parts = JSON.parse(document.getElementById("data").textContent);
   const root = document.documentElement;
-  const narrow = () => window.innerWidth < 600;
+  let printing = false;
+  const narrow = () => !printing && window.innerWidth < 600;
   const dark = () =>
     root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   const colourOf = (variant) => (dark() ? variant.dark : variant.colour);
@@ -44,6 +45,7 @@
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false,
       font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: style("--text") },
       margin: { l: 8, r: 12, t: 8, b: 8 },
+      width: printing ? 660 : undefined, // Plotly learns of a window's new size, but not of a sheet's
       modebar: { bgcolor: "rgba(0,0,0,0)", color: style("--quiet"), activecolor: style("--accent") },
       hoverlabel: { bgcolor: style("--card"), bordercolor: style("--line"), font: { color: style("--text") } },
       dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", // a finger scrolls the page
@@ -249,8 +251,8 @@
   button.addEventListener("click", () => setTheme(remembered(dark() ? "light" : "dark") ?? (dark() ? "light" : "dark")));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTheme(root.dataset.theme));
   let onScreen;
-  window.addEventListener("beforeprint", () => { onScreen = root.dataset.theme; setTheme("light"); });
-  window.addEventListener("afterprint", () => setTheme(onScreen));
+  window.addEventListener("beforeprint", () => { onScreen = root.dataset.theme; printing = true; setTheme("light"); });
+  window.addEventListener("afterprint", () => { printing = false; setTheme(onScreen); });
 
   parts.forEach((part) => states.push({ x: "rounds", hidden: new Set(), seed: Object.keys(part.labels)[0] }));
   document.querySelectorAll(".part").forEach((section) => chips(section, +section.dataset.part));

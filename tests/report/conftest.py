@@ -1,0 +1,31 @@
+"""Courses of runs made up from accuracies, and the experiments they would belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from fedtrip import Experiment, RoundRecord
+from fedtrip.history import History
+
+MakeRuns = Callable[..., list[History]]
+
+
+@pytest.fixture
+def make_runs() -> MakeRuns:
+    """Runs of a method, one a seed, each reaching 90 % in a given round (None: never) of its twenty."""
+
+    def make(method: str, reached: Sequence[int | None], ended: str | None = None, **fields: object) -> list[History]:
+        runs = []
+        for seed, round_reached in enumerate(reached):
+            settings = {"momentum": 0.9, "partition": "dirichlet:0.5", "target": 0.9, "rounds": 20, **fields}
+            experiment = Experiment(method=method, seed=seed, **settings)
+            records = tuple(
+                RoundRecord(t, 0.95 if round_reached is not None and t >= round_reached else t / 40, 1.0, (0, 1), 1_000_000, 500_000, 10**9, 0.1)
+                for t in range(1, 21)
+            )  # fmt: skip
+            runs.append(History(experiment, records, ended, 0.5, ()))
+        return runs
+
+    return make
