@@ -13,6 +13,16 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 
+def check_tensorboard() -> None:
+    """Refuse, before anything is run, if the library that writes event files is not installed."""
+    try:
+        import torch.utils.tensorboard  # noqa: F401
+    except ImportError:
+        raise UserError(
+            "event files need the package tensorboard, which is not installed; pip install 'fedtrip[tensorboard]'"
+        ) from None
+
+
 class EventFiles:
     """Writes each round's record; use as `on_round`, and close at the end.
 
@@ -21,12 +31,7 @@ class EventFiles:
     """
 
     def __init__(self, folder: Path | str) -> None:
-        try:
-            import torch.utils.tensorboard  # noqa: F401
-        except ImportError:
-            raise UserError(
-                "event files need the package tensorboard, which is not installed; pip install 'fedtrip[tensorboard]'"
-            ) from None
+        check_tensorboard()
         self._folder = Path(folder)
         self._run: Path | None = None
         self._writer: SummaryWriter | None = None

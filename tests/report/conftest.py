@@ -22,10 +22,14 @@ def make_runs() -> MakeRuns:
             settings = {"momentum": 0.9, "partition": "dirichlet:0.5", "target": 0.9, "rounds": 20, **fields}
             experiment = Experiment(method=method, seed=seed, **settings)
             records = tuple(
-                RoundRecord(t, 0.95 if round_reached is not None and t >= round_reached else t / 40, 1.0, (0, 1), 1_000_000, 500_000, 10**9, 0.1)
-                for t in range(1, 21)
-            )  # fmt: skip
+                RoundRecord(t, accuracy, 1.0, (0, 1), bytes_down=1_000_000, bytes_up=500_000, macs=10**9, seconds=0.1)
+                for t, accuracy in enumerate(_accuracies(round_reached), 1)
+            )
             runs.append(History(experiment, records, ended, 0.5, ()))
         return runs
 
     return make
+
+
+def _accuracies(reached: int | None) -> list[float]:
+    return [0.95 if reached is not None and t >= reached else t / 40 for t in range(1, 21)]

@@ -135,7 +135,7 @@ def test_folders_without_a_finished_run_are_refused(here, fedtrip, prepare, told
     assert not (here / "empty/report.html").exists()
 
 
-def test_a_page_must_be_html(comparison, here, fedtrip):
+def test_a_page_must_be_html(comparison, fedtrip):
     ended = fedtrip("report", comparison, "--out", "page.pdf")
     assert ended.code == 2
     assert "accepted: .html, .htm" in ended.err
@@ -145,7 +145,7 @@ def test_histories_without_models_or_data_say_what_is_missing(make_runs, tmp_pat
     write_report({"a": make_runs("fedavg", [3], clients=4, samples_per_client=30)}, tmp_path / "a.html")
     assert "Accuracy by client needs the final models" in read(tmp_path / "a.html")
 
-    def nothing_here(experiment):
+    def nothing_here(_experiment):
         raise UserError("data set 'digits' is not on this machine")
 
     write_report({"a": make_runs("fedavg", [3])}, tmp_path / "b.html", prepare=nothing_here)
@@ -157,7 +157,7 @@ def test_histories_without_models_or_data_say_what_is_missing(make_runs, tmp_pat
 def test_a_report_downloads_nothing(make_runs, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDTRIP_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("fedtrip.data.load.obtain", lambda *a, **k: pytest.fail("a download"), raising=False)
+    monkeypatch.setattr("fedtrip.data.load.obtain", lambda *_, **__: pytest.fail("a download"))
     write_report({"a": make_runs("fedavg", [3], dataset="cifar-10", model="cnn")}, tmp_path / "a.html")
     assert "is not on this machine" in read(tmp_path / "a.html")
 

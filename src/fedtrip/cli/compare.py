@@ -107,7 +107,7 @@ def compare(
     from fedtrip.comparison import compare as run_comparison
     from fedtrip.defaults import changed
     from fedtrip.device import Device as ClientDevice
-    from fedtrip.event_files import EventFiles
+    from fedtrip.event_files import EventFiles, check_tensorboard
     from fedtrip.experiment import Experiment
     from fedtrip.methods import IN_TABLES, METHODS
     from fedtrip.runs import unused_folder
@@ -120,6 +120,8 @@ def compare(
     described = (device_macs, downlink, uplink)
     if any(value is not None for value in described) and None in described:
         raise UserError("--device-macs, --downlink and --uplink go together; accepted: all three, or none")
+    if tensorboard:
+        check_tensorboard()
     with _Progress(quiet, EventFiles.of_run if tensorboard else None) as progress:
         comparison = run_comparison(
             base,
