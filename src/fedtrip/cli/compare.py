@@ -95,8 +95,9 @@ def compare(
 ) -> None:
     """Compare methods on the same seeds: same partition, same initial model, same clients each round.
 
-    Prints rounds to target, the speed-up over FedAvg with its 95 % interval, final accuracy, GFLOPs and MB, and draws
-    the convergence curves. Without any option: the paper's six methods on digits, 3 trials each, in about a minute.
+    Prints rounds to target, the speed-up over FedAvg with its 95 % interval, final accuracy, GFLOPs and MB, draws the
+    convergence curves and writes a report. Without any option: the paper's six methods on digits, 3 trials each, in
+    about a minute.
 
     Examples:
 

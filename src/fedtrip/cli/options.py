@@ -107,7 +107,7 @@ Device = Annotated[
 ]
 
 TensorBoard = Annotated[
-    bool, typer.Option("--tensorboard", help="write event files beside the run's (pip install 'fedtrip[tensorboard]')")
+    bool, typer.Option("--tensorboard", help="write TensorBoard event files too (needs the extra tensorboard)")
 ]
 
 

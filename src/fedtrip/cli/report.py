@@ -8,19 +8,26 @@ from typing import Annotated
 import typer
 
 from fedtrip.cli.console import out
-from fedtrip.cli.options import DataDir, absolute
+from fedtrip.cli.options import absolute
 
 
 def report(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="folders that `fedtrip run` or `fedtrip compare` wrote")
+        list[Path], typer.Argument(metavar="DIR", help="folders that `fedtrip run` or `fedtrip compare` wrote")
     ],
     file: Annotated[
         Path | None,
         typer.Option("--out", help="the page to write (default: report.html in the first DIR)", show_default=False),
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="open it in the browser")] = False,
-    data_dir: DataDir = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="folder with the data sets, for what the clients hold (default: as in `fedtrip run`; nothing is "
+            "downloaded)",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Write one self-contained HTML page about runs and comparisons.
 
