@@ -1,8 +1,9 @@
-"""Run a comparison and write its folder: runs/VARIANT/SEED/, table.md, table.csv, table.json, convergence.png."""
+"""Run a comparison and write its folder: runs/VARIANT/SEED/, table.md, table.csv, table.json, convergence.png,
+report.html."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -12,13 +13,15 @@ from typing import Any, Protocol
 from fedtrip.api import Data, as_dataset
 from fedtrip.checkpoint import Checkpoint
 from fedtrip.convergence_plot import draw_convergence
-from fedtrip.data.dataset import DataSet
 from fedtrip.device import Device
 from fedtrip.engines import worker_count
 from fedtrip.errors import UserError
 from fedtrip.experiment import Experiment
-from fedtrip.federation import Federation, ModelSource, prepare
+from fedtrip.federation import ModelSource
 from fedtrip.files import write_json, write_text
+from fedtrip.prepared import Preparer
+from fedtrip.report import write_report
+from fedtrip.report.folders import MANIFEST
 from fedtrip.result import Result
 from fedtrip.rounds import RoundRecord
 from fedtrip.runs import CHECKPOINT, EXPERIMENT, check_folder, remove_run
@@ -26,8 +29,7 @@ from fedtrip.tables import as_csv, as_markdown, as_records
 from fedtrip.trials import Trial, run_trials
 from fedtrip.variants import Row, Variant, default_methods, make_variants, read_results, run_folder, summarise
 
-MANIFEST = "comparison.json"
-TABLE, PLOT = "table.md", "convergence.png"
+TABLE, PLOT, REPORT = "table.md", "convergence.png", "report.html"
 
 
 class Watcher(Protocol):
@@ -69,12 +71,14 @@ def compare(
     progress: bool = False,
     device: Device | None = None,
     watcher: Watcher | None = None,
+    command: str | None = None,
 ) -> Comparison:
     """Run every variant on the same seeds: same partition, same initial model, same clients each round.
 
     `methods` are the names to compare (default: the paper's six), `sweeps` maps `METHOD.option`, `method.option` or a
     field of the experiment to the values to try. Trials run side by side on `workers` processes (default: the cores).
-    With a `device` the table has the estimated seconds to target on it.
+    With a `device` the table has the estimated seconds to target on it. `command` is what repeats the comparison, if it
+    was typed; it is stored, and shown in the report.
     """
     base, where = experiment or Experiment(), Path(out)
     if trials < 1:
@@ -83,13 +87,14 @@ def compare(
     variants = make_variants(base, methods or default_methods(), sweeps or {})
     seeds = range(base.seed, base.seed + trials)
     check_folder(where, MANIFEST, "comparison", overwrite)
-    prepared = preparer(model, None if data is None else as_dataset(data), data_dir, progress)
+    prepared = Preparer(model, None if data is None else as_dataset(data), data_dir, progress=progress)
     complete = [prepared(variant.experiment).experiment for variant in variants]  # all checked before anything is run
 
     try:
         _remove_runs(where)
         where.mkdir(parents=True, exist_ok=True)
-        write_json(where / MANIFEST, {"variants": {v.label: v.folder for v in variants}, "seeds": list(seeds)})
+        manifest = {"variants": {v.label: v.folder for v in variants}, "seeds": list(seeds), "command": command}
+        write_json(where / MANIFEST, manifest)
     except OSError as problem:
         raise UserError(f"--out '{where}' cannot be written: {problem.strerror or problem}") from None
     todo = [
@@ -115,12 +120,13 @@ def compare(
     write_text(where / "table.csv", as_csv(rows))
     write_json(where / "table.json", as_records(rows))
     draw_convergence(results, where / PLOT, title)
+    write_report(results, where / REPORT, commands=[command] if command else [], prepare=prepared)
     return Comparison(title, rows, results, where)
 
 
 def _remove_runs(out: Path) -> None:
     """Remove what an earlier comparison wrote there, and nothing else."""
-    for name in (TABLE, "table.csv", "table.json", PLOT):
+    for name in (TABLE, "table.csv", "table.json", PLOT, REPORT):
         (out / name).unlink(missing_ok=True)
     variants = sorted((out / "runs").glob("*/")) if (out / MANIFEST).exists() else []
     for run in (run for variant in variants for run in sorted(variant.glob("*/"))):
@@ -132,25 +138,3 @@ def _remove_runs(out: Path) -> None:
     for emptied in (*variants, out / "runs"):
         with suppress(OSError):
             emptied.rmdir()
-
-
-def preparer(
-    model: ModelSource | None, data: DataSet | None, data_dir: Path | str | None, progress: bool
-) -> Callable[[Experiment], Federation]:
-    """`prepare` that loads each data set once, whatever the number of variants and trials."""
-    loaded: dict[tuple[object, ...], DataSet] = {}
-
-    def prepared(experiment: Experiment) -> Federation:
-        key = (experiment.dataset, experiment.mean, experiment.std)
-        federation = prepare(
-            experiment,
-            model=model,
-            data=data,
-            data_dir=None if data_dir is None else Path(data_dir),
-            progress=progress,
-            loaded=loaded.get(key),
-        )
-        loaded[key] = federation.dataset
-        return federation
-
-    return prepared

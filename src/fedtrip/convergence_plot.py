@@ -7,15 +7,12 @@ from pathlib import Path
 
 import matplotlib
 import matplotlib.ticker
-import numpy as np
 from matplotlib.figure import Figure
 
+from fedtrip.curves import common_rounds
 from fedtrip.files import replacing
 from fedtrip.history import History
-
-# Okabe and Ito's colours, told apart with any kind of colour vision; line styles tell them apart without colour.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
-STYLES = ("-", "--", "-.", ":")
+from fedtrip.palette import look
 
 
 def draw_convergence(results: Mapping[str, Sequence[History]], path: Path, title: str) -> None:
@@ -25,8 +22,7 @@ def draw_convergence(results: Mapping[str, Sequence[History]], path: Path, title
         axes = figure.add_subplot()
         for number, (label, runs) in enumerate(results.items()):
             rounds, accuracy = common_rounds(runs)
-            colour = COLOURS[number % len(COLOURS)]
-            style = STYLES[(number + number // len(COLOURS)) % len(STYLES)]  # one line shows through another
+            colour, style = look(number)
             axes.plot(rounds, accuracy.mean(axis=0), style, color=colour, label=label, linewidth=1.6)
             if len(runs) > 1:
                 axes.fill_between(rounds, accuracy.min(0), accuracy.max(0), color=colour, alpha=0.13, linewidth=0)
@@ -45,16 +41,3 @@ def draw_convergence(results: Mapping[str, Sequence[History]], path: Path, title
         axes.legend(frameon=False, ncols=2 if len(results) > 8 else 1, loc="best")
         with replacing(path) as temporary:
             figure.savefig(temporary, dpi=160)
-
-
-def common_rounds(runs: Sequence[History]) -> tuple[np.ndarray, np.ndarray]:
-    """Rounds and a trials × rounds array of accuracies; a run that stopped earlier keeps its last value."""
-    rounds = sorted({number for run in runs for number, _ in run.curve}) or [0]
-    table = np.full((len(runs), len(rounds)), np.nan)
-    for row, run in enumerate(runs):
-        curve = dict(run.curve)
-        last = np.nan
-        for column, number in enumerate(rounds):
-            last = curve.get(number, last)
-            table[row, column] = last
-    return np.array(rounds), table

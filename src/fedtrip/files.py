@@ -31,6 +31,8 @@ def is_leftover(path: Path) -> bool:
 def check_parent_writable(path: Path, option: str) -> None:
     """Refuse a path below a folder in which nothing can be created."""
     parent = path.absolute()
+    if parent.is_file():  # it will be replaced, which is a matter of its folder
+        parent = parent.parent
     while not parent.exists():
         parent = parent.parent
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):

@@ -17,13 +17,14 @@ from fedtrip.experiment import Experiment
 from fedtrip.files import check_parent_writable, is_leftover, replacing
 from fedtrip.rounds import RoundRecord, record_from_json
 
-EXPERIMENT, METRICS, MODEL, SUMMARY, SNAPSHOTS, CHECKPOINT = (
+EXPERIMENT, METRICS, MODEL, SUMMARY, SNAPSHOTS, CHECKPOINT, EVENTS = (
     "experiment.toml",
     "metrics.jsonl",
     "model.safetensors",
     "summary.json",
     "snapshots",
     "checkpoint",
+    "tensorboard",
 )
 
 
@@ -66,7 +67,9 @@ def remove_run(folder: Path) -> None:
     rounds = list((folder / SNAPSHOTS).glob("round-*"))
     for model in (model for kept in rounds for model in kept.glob("*.safetensors")):
         model.unlink()
-    for emptied in (*rounds, folder / SNAPSHOTS):
+    for events in (folder / EVENTS).glob("events.out.tfevents.*"):
+        events.unlink()
+    for emptied in (*rounds, folder / SNAPSHOTS, folder / EVENTS):
         with suppress(OSError):  # it holds something else, or is not there
             emptied.rmdir()
     (folder / EXPERIMENT).unlink(missing_ok=True)

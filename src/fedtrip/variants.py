@@ -153,7 +153,7 @@ def summarise(
 
 
 def rounds_to_target(runs: Sequence[History]) -> tuple[list[float], list[bool]]:
-    """Rounds to target of each run, the last planned round for one that never got there, and whether it never did."""
+    """Each run's rounds to its target, and whether it never got there: then it counts as its last planned round."""
     reached = [run.rounds_to(run.experiment.target) if run.experiment.target is not None else None for run in runs]
     rounds = [float(r if r is not None else run.experiment.rounds) for r, run in zip(reached, runs, strict=True)]
     return rounds, [r is None for r in reached]

@@ -14,7 +14,9 @@ from fedtrip.cli import catalogue, data
 from fedtrip.cli.compare import compare
 from fedtrip.cli.console import err
 from fedtrip.cli.costs import costs
+from fedtrip.cli.doctor import doctor
 from fedtrip.cli.partition import partition
+from fedtrip.cli.report import report
 from fedtrip.cli.reproduce import reproduce
 from fedtrip.cli.run import evaluate, run
 from fedtrip.errors import UserError
@@ -38,6 +40,7 @@ app = typer.Typer(
 for _command in (
     run,
     compare,
+    report,
     evaluate,
     partition,
     costs,
@@ -45,6 +48,7 @@ for _command in (
     catalogue.methods,
     catalogue.datasets,
     catalogue.models,
+    doctor,
 ):
     app.command(help=_help(_command))(_command)
 app.add_typer(data.app, name="data")

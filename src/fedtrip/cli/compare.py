@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,13 +11,22 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from fedtrip.cli.console import err, out, print_json
-from fedtrip.cli.options import DataDir, Device, ExperimentFile, absolute, read_settings, with_experiment_options
+from fedtrip.cli.console import err, out, print_json, typed_command
+from fedtrip.cli.options import (
+    DataDir,
+    Device,
+    ExperimentFile,
+    TensorBoard,
+    absolute,
+    read_settings,
+    with_experiment_options,
+)
 from fedtrip.cli.progress import Live, refusals
 from fedtrip.errors import UserError
 
 if TYPE_CHECKING:
     from fedtrip.comparison import Comparison
+    from fedtrip.event_files import EventFiles
     from fedtrip.rounds import RoundRecord
     from fedtrip.trials import Trial
     from fedtrip.variants import Variant
@@ -78,6 +87,7 @@ def compare(
         typer.Option("--out", help="folder to write (default: a new one in runs/)", show_default=False),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the comparison that --out holds")] = False,
+    tensorboard: TensorBoard = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the table as JSON")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="no progress")] = False,
     *,
@@ -85,8 +95,9 @@ def compare(
 ) -> None:
     """Compare methods on the same seeds: same partition, same initial model, same clients each round.
 
-    Prints rounds to target, the speed-up over FedAvg with its 95 % interval, final accuracy, GFLOPs and MB, and draws
-    the convergence curves. Without any option: the paper's six methods on digits, 3 trials each, in about a minute.
+    Prints rounds to target, the speed-up over FedAvg with its 95 % interval, final accuracy, GFLOPs and MB, draws the
+    convergence curves and writes a report. Without any option: the paper's six methods on digits, 3 trials each, in
+    about a minute.
 
     Examples:
 
@@ -97,6 +108,7 @@ def compare(
     from fedtrip.comparison import compare as run_comparison
     from fedtrip.defaults import changed
     from fedtrip.device import Device as ClientDevice
+    from fedtrip.event_files import EventFiles, check_tensorboard
     from fedtrip.experiment import Experiment
     from fedtrip.methods import IN_TABLES, METHODS
     from fedtrip.runs import unused_folder
@@ -109,7 +121,9 @@ def compare(
     described = (device_macs, downlink, uplink)
     if any(value is not None for value in described) and None in described:
         raise UserError("--device-macs, --downlink and --uplink go together; accepted: all three, or none")
-    with _Progress(quiet) as progress:
+    if tensorboard:
+        check_tensorboard()
+    with _Progress(quiet, EventFiles.of_run if tensorboard else None) as progress:
         comparison = run_comparison(
             base,
             out=absolute(folder) or unused_folder(f"compare-{base.model}-{base.dataset}"),
@@ -122,15 +136,17 @@ def compare(
             progress=not quiet,
             device=None if device_macs is None else ClientDevice(device_macs, downlink or 0.0, uplink or 0.0),
             watcher=progress,
+            command=typed_command(),
         )
     _show(comparison, as_json)
 
 
 class _Progress:
-    """One bar over all rounds of all trials."""
+    """One bar over all rounds of all trials, and event files for each trial if they are wanted."""
 
-    def __init__(self, quiet: bool) -> None:
-        self._quiet = quiet
+    def __init__(self, quiet: bool, open_events: Callable[[Path], EventFiles] | None = None) -> None:
+        self._quiet, self._open_events = quiet, open_events
+        self._events: dict[str, EventFiles] = {}
         self._live: Live | None = None
         self._done: dict[str, int] = {}
 
@@ -142,6 +158,10 @@ class _Progress:
     def round(self, trial: Trial, record: RoundRecord) -> None:
         assert self._live is not None
         self._done[trial.name] = record.round
+        if self._open_events is not None:
+            if trial.name not in self._events:
+                self._events[trial.name] = self._open_events(trial.out)
+            self._events[trial.name](record)
         accuracy = "" if record.accuracy is None else f": {record.accuracy:.4f}"
         self._live.advance(trial.name + accuracy)
         if (message := refusals(record)) is not None:
@@ -149,6 +169,8 @@ class _Progress:
 
     def finished(self, trial: Trial) -> None:
         assert self._live is not None
+        if trial.name in self._events:
+            self._events.pop(trial.name).close()
         left = trial.rounds - self._done.get(trial.name, 0)
         if left:
             self._live.advance(f"{trial.name} finished early", steps=left)
@@ -157,12 +179,14 @@ class _Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
+        for events in self._events.values():
+            events.close()
         if self._live is not None:
             self._live.__exit__(None, None, None)
 
 
 def _show(comparison: Comparison, as_json: bool) -> None:
-    from fedtrip.comparison import PLOT, TABLE
+    from fedtrip.comparison import PLOT, REPORT, TABLE
     from fedtrip.tables import NOTE, as_records, cells, further_cells, further_header, further_note, header
 
     for label, runs in comparison.results.items():
@@ -199,4 +223,5 @@ def _show(comparison: Comparison, as_json: bool) -> None:
             further.add_row(row.variant, *further_cells(row))
         out.print(further)
         out.print(further_note(rows), style="dim", markup=False)
-    out.print(f"\ntable  {where / TABLE}\nplot   {where / PLOT}", markup=False, soft_wrap=True)
+    names = {"table": TABLE, "plot": PLOT, "report": REPORT}
+    out.print("", *(f"{what:<8}{where / name}" for what, name in names.items()), sep="\n", markup=False, soft_wrap=True)

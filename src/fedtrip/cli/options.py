@@ -106,6 +106,10 @@ Device = Annotated[
     ),
 ]
 
+TensorBoard = Annotated[
+    bool, typer.Option("--tensorboard", help="write TensorBoard event files too (needs the extra tensorboard)")
+]
+
 
 def absolute(path: Path | None) -> Path | None:
     """A folder that the user named, independent of later changes of the working folder."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,15 @@ import typer
 from rich.markup import escape
 
 from fedtrip.cli.console import err, out, print_json
-from fedtrip.cli.options import DataDir, Device, ExperimentFile, absolute, read_settings, with_experiment_options
+from fedtrip.cli.options import (
+    DataDir,
+    Device,
+    ExperimentFile,
+    TensorBoard,
+    absolute,
+    read_settings,
+    with_experiment_options,
+)
 from fedtrip.cli.progress import Live, note_of, refusals
 from fedtrip.errors import UserError
 
@@ -49,6 +58,7 @@ def run(
     resume: Annotated[
         bool, typer.Option("--resume", help="go on with the run that --out holds, or begin it; same bits in the end")
     ] = False,
+    tensorboard: TensorBoard = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="no progress")] = False,
     *,
@@ -68,6 +78,7 @@ def run(
       fedtrip run runs/mine/experiment.toml --seed 1 --out runs/again
     """
     from fedtrip.api import run_federation
+    from fedtrip.event_files import EventFiles
     from fedtrip.experiment import Experiment
     from fedtrip.federation import prepare
     from fedtrip.runs import check_out, unused_folder
@@ -79,16 +90,19 @@ def run(
     if resume and folder is None:
         raise UserError("--resume needs to know which run; accepted: --resume --out FOLDER")
     check_out(where, overwrite, resume)
+    events = EventFiles.of_run(where) if tensorboard else None
     federation = prepare(experiment, data_dir=absolute(data_dir), progress=not quiet)
     target = federation.experiment.target
     title = f"{experiment.method.name} on {experiment.dataset}"
-    with Live(title, experiment.rounds, quiet=quiet) as live:
+    with Live(title, experiment.rounds, quiet=quiet) as live, events or nullcontext():
         done = 0
 
         def show(record: Any) -> None:
             nonlocal done
             live.advance(note_of(record, target), steps=record.round - done)  # a resumed run begins further on
             done = record.round
+            if events is not None:
+                events(record)
             if (message := refusals(record)) is not None:
                 live.warn(message)
 

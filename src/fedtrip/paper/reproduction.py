@@ -7,7 +7,7 @@ interrupted goes on from its checkpoint in `OUT/work`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,11 +16,10 @@ from typing import Protocol
 
 from fedtrip.api import load_result
 from fedtrip.archive import Archive, identity
-from fedtrip.comparison import preparer
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment import Experiment
-from fedtrip.federation import Federation
 from fedtrip.paper.entry import Entry, Findings, Line
+from fedtrip.prepared import Preparer
 from fedtrip.rounds import RoundRecord
 from fedtrip.runs import remove_run
 from fedtrip.trials import Trial, run_trials
@@ -85,7 +84,7 @@ def run_missing(
     watcher: Watcher | None = None,
 ) -> None:
     """Run what is missing, several at once; each goes into the archive as soon as it is finished."""
-    prepared: Callable[[Experiment], Federation] = preparer(None, None, data_dir, progress)
+    prepared = Preparer(data_dir=data_dir, progress=progress)
     todo = [
         Trial(
             name=name,

@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
-from fedtrip.convergence_plot import COLOURS, STYLES, common_rounds
+from fedtrip.curves import common_rounds
 from fedtrip.figures import STYLE, save_both
 from fedtrip.history import History
+from fedtrip.palette import look
 from fedtrip.paper.entry import Entry, Findings, Line
 from fedtrip.paper.page import Page, spread
 from fedtrip.paper.settings import DATASET_TITLES, METHOD_TITLES, PARTITION_TITLES, short, six_methods
@@ -75,9 +76,9 @@ def write(findings: Findings, folder: Path) -> None:
                         continue
                     rounds, accuracy = common_rounds(runs)
                     smooth = smoothed(accuracy)
-                    panel.plot(rounds, smooth.mean(0), STYLES[number % len(STYLES)], color=COLOURS[number],
-                               label=label, linewidth=1.4)  # fmt: skip
-                    panel.fill_between(rounds, smooth.min(0), smooth.max(0), color=COLOURS[number], alpha=0.1, lw=0)
+                    colour, style = look(number)
+                    panel.plot(rounds, smooth.mean(0), style, color=colour, label=label, linewidth=1.4)
+                    panel.fill_between(rounds, smooth.min(0), smooth.max(0), color=colour, alpha=0.1, lw=0)
                     final = estimate([run.final_accuracy or 0.0 for run in runs])
                     page.rows.append([case, label, f"{spread(final, 2, 100)} ({len(runs)})"])
                     page.records.append(

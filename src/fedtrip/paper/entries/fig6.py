@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
-from fedtrip.convergence_plot import COLOURS
 from fedtrip.figures import STYLE, save_both
+from fedtrip.palette import COLOURS
 from fedtrip.paper.entry import Entry, Findings, Line
 from fedtrip.paper.page import Page, spread
 from fedtrip.paper.settings import MODEL_TITLES, PARTITION_TITLES, short, six_methods

@@ -8,9 +8,9 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from fedtrip.convergence_plot import COLOURS
 from fedtrip.figures import STYLE, save_both
 from fedtrip.history import History
+from fedtrip.palette import COLOURS
 from fedtrip.paper.entries.rounds_cases import case_title
 from fedtrip.paper.entries.xi_lines import (
     BASELINE,

@@ -1,0 +1,85 @@
+"""The numbers behind the charts, as plain data for the page's script."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fedtrip.curves import common_rounds, mean_traffic
+from fedtrip.history import History
+from fedtrip.palette import ON_DARK, look
+from fedtrip.report.clients import ClientView
+from fedtrip.report.parts import Part
+
+DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
+"""The line styles as Plotly calls them."""
+
+
+def chart_data(part: Part, clients: ClientView | None) -> dict[str, Any]:
+    """Everything that a part's charts draw."""
+    return {
+        "target": part.target,
+        "variants": [
+            _variant(number, label, runs, clients) for number, (label, runs) in enumerate(part.histories.items())
+        ],
+        "labels": {} if clients is None else {str(seed): table.T.tolist() for seed, table in clients.counts.items()},
+    }
+
+
+def _variant(number: int, label: str, runs: Sequence[History], clients: ClientView | None) -> dict[str, Any]:
+    colour, style = look(number)
+    of_seed = {} if clients is None else clients.accuracy.get(label, {})
+    return {
+        "label": label,
+        "colour": colour,
+        "dark": ON_DARK.get(colour, colour),
+        "dash": DASHES[style],
+        **_band(runs),
+        "trials": [
+            {
+                "seed": run.experiment.seed,
+                "reached": (reached := _reached(run)) is not None,
+                "rounds": reached if reached is not None else run.experiment.rounds,
+                "accuracy": run.final_accuracy,
+            }
+            for run in runs
+        ],
+        "clients": [
+            {"seed": seed, "client": client, "accuracy": round(float(accuracy), 4)}
+            for seed, accuracies in of_seed.items()
+            for client, accuracy in enumerate(accuracies)
+            if not math.isnan(accuracy)
+        ],
+    }
+
+
+def _band(runs: Sequence[History]) -> dict[str, Any]:
+    """Mean, lowest and highest accuracy over the trials, and what had been spent by then."""
+    rounds, accuracy = common_rounds(runs)
+    traffic, gflops = mean_traffic(runs), runs[0].gflops_per_round
+    return {
+        "x": {
+            "rounds": rounds.tolist(),
+            "megabytes": [_significant(traffic[number]) for number in rounds.tolist()],
+            "gflops": None if gflops is None else [_significant(gflops * number) for number in rounds.tolist()],
+        },
+        "mean": _numbers(accuracy.mean(axis=0)),
+        "low": _numbers(accuracy.min(axis=0)),
+        "high": _numbers(accuracy.max(axis=0)),
+    }
+
+
+def _reached(run: History) -> int | None:
+    return None if run.experiment.target is None else run.rounds_to(run.experiment.target)
+
+
+def _numbers(values: np.ndarray) -> list[float | None]:
+    """Rounded to what can be seen; JSON has no not-a-number."""
+    return [None if math.isnan(value) else round(float(value), 5) for value in values]
+
+
+def _significant(value: float) -> float:
+    return float(f"{value:.6g}")

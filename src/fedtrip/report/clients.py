@@ -1,0 +1,104 @@
+"""What the clients hold, and how the final model serves each of them: the fairness question.
+
+A client's accuracy is the per-class test accuracy weighted by the client's label shares,
+
+    accuracy_k = Σ_c share_k[c] · accuracy[c],
+
+as if the test set had the client's own mixture of classes. Classes without a test sample are left out of both.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedtrip.api import one_thread
+from fedtrip.costs import pass_cost
+from fedtrip.errors import UserError
+from fedtrip.experiment import Experiment
+from fedtrip.federation import Federation
+from fedtrip.flat import FlatModel
+from fedtrip.history import History
+from fedtrip.local import FROZEN_BATCH
+from fedtrip.partition import label_counts
+from fedtrip.result import Result
+
+Prepare = Callable[[Experiment], Federation]
+
+MOST_CLIENTS = 100
+"""Clients that are looked at: a page of a million would show nothing."""
+MOST_MACS = 1e13
+"""Multiply-adds spent on testing final models again, about a minute or two; beyond it fewer seeds are looked at."""
+
+
+@dataclass(frozen=True)
+class ClientView:
+    """Label counts, and each client's accuracy under each variant's final models."""
+
+    counts: dict[int, NDArray[np.int64]]
+    """seed → samples, clients × classes"""
+    accuracy: dict[str, dict[int, NDArray[np.float64]]]
+    """variant → seed → accuracy of each client; without the variants whose models are not kept"""
+    clients: int
+    """all clients, of which `counts` may show the first"""
+    seeds_scored: int
+
+
+def look_at_clients(histories: Mapping[str, Sequence[History]], prepare: Prepare) -> ClientView:
+    """The clients of some variants' runs; raises `UserError` where the data or a model cannot be had."""
+    first = next(iter(histories.values()))
+    counts = {run.experiment.seed: counts_of(prepare(run.experiment)) for run in first}
+    federation = prepare(first[0].experiment)
+    assert federation.experiment.clients is not None
+    macs = pass_cost(federation.module, federation.dataset.sample_shape).forward * len(federation.dataset.y_test)
+    kept = {label: [run for run in runs if isinstance(run, Result)] for label, runs in histories.items()}
+    models = sum(1 for runs in kept.values() if runs)
+    seeds = max(1, int(MOST_MACS / (macs * models))) if models else 0
+    accuracy = {
+        label: {run.experiment.seed: accuracy_of_clients(prepare(run.experiment), run.state) for run in runs[:seeds]}
+        for label, runs in kept.items()
+        if runs
+    }
+    scored = max((len(of_seed) for of_seed in accuracy.values()), default=0)
+    return ClientView(counts, accuracy, federation.experiment.clients, scored)
+
+
+def counts_of(federation: Federation) -> NDArray[np.int64]:
+    """Samples of each class that the (first) clients hold, clients × classes."""
+    shown = range(min(MOST_CLIENTS, federation.partition.clients))
+    return label_counts(federation.partition, federation.dataset.y_train, federation.dataset.classes, shown)
+
+
+def accuracy_of_clients(federation: Federation, state: Mapping[str, Tensor]) -> NDArray[np.float64]:
+    """Σ_c share_k[c] · accuracy[c] of every (shown) client k."""
+    by_class = accuracy_of_classes(federation, state)
+    counts = counts_of(federation)[:, ~np.isnan(by_class)].astype(float)
+    tested = by_class[~np.isnan(by_class)]
+    held = counts.sum(axis=1)
+    return np.where(held > 0, counts @ tested / np.maximum(held, 1), np.nan)
+
+
+@one_thread()
+def accuracy_of_classes(federation: Federation, state: Mapping[str, Tensor]) -> NDArray[np.float64]:
+    """Test accuracy on each class; not a number for a class without test samples."""
+    dataset = federation.dataset
+    module = copy.deepcopy(federation.module)
+    try:
+        module.load_state_dict(dict(state))
+    except RuntimeError as problem:
+        raise UserError(f"a stored model does not fit its experiment: {problem}") from None
+    flat = FlatModel(module.eval(), dataset.sample_shape)
+    flat.module.eval()
+    with torch.inference_mode():
+        parts = [flat.logits(dataset.normalised(x)).argmax(1) for x in torch.split(dataset.x_test, FROZEN_BATCH)]
+    correct = (torch.cat(parts) == dataset.y_test).numpy()
+    labels = dataset.y_test.numpy()
+    samples = np.bincount(labels, minlength=dataset.classes)
+    right = np.bincount(labels, weights=correct, minlength=dataset.classes)
+    return np.where(samples > 0, right / np.maximum(samples, 1), np.nan)

@@ -1,0 +1,101 @@
+"""From run and comparison folders to the runs of each variant."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedtrip.api import load_result
+from fedtrip.errors import UserError
+from fedtrip.experiment import Experiment
+from fedtrip.result import Result
+from fedtrip.runs import EXPERIMENT, SUMMARY, read_summary
+
+MANIFEST = "comparison.json"
+"""What marks the folder of a comparison."""
+
+
+@dataclass
+class Collected:
+    """What some folders hold, together."""
+
+    histories: dict[str, list[Result]] = field(default_factory=dict)
+    commands: list[str] = field(default_factory=list)
+    """what repeats each folder's runs"""
+    versions: list[dict[str, str]] = field(default_factory=list)
+    """the different sets of versions that the runs were made with"""
+    remarks: list[str] = field(default_factory=list)
+
+
+def read_folders(folders: Sequence[Path]) -> Collected:
+    """All finished runs of run folders and comparison folders.
+
+    Runs of the same experiment under other seeds are trials of one variant, whichever folder they come from. Other
+    experiments under the same label get their folder's name.
+    """
+    collected = Collected()
+    sources: dict[str, Experiment] = {}
+    for folder in folders:
+        unfinished = 0
+        for label, run in _runs_of(folder):
+            if not (run / SUMMARY).is_file():
+                unfinished += 1
+                continue
+            result = load_result(run)
+            plain = result.experiment.but(seed=0)
+            name = label if sources.get(label, plain) == plain else f"{label} ({folder.resolve().name})"
+            if sources.setdefault(name, plain) != plain:
+                raise UserError(f"'{run}' holds another experiment than an earlier '{name}'; accepted: a report each")
+            trials = collected.histories.setdefault(name, [])
+            if all(known.experiment.seed != result.experiment.seed for known in trials):
+                trials.append(result)
+            used = read_summary(run).get("versions")
+            if isinstance(used, dict) and used not in collected.versions:
+                collected.versions.append(used)
+        collected.commands.append(_command(folder))
+        if unfinished:
+            what = "1 run is" if unfinished == 1 else f"{unfinished} runs are"
+            collected.remarks.append(f"{what} not finished in '{folder.resolve().name}' and not part of this report.")
+    if not collected.histories:
+        raise UserError(f"no finished run in {', '.join(repr(str(folder)) for folder in folders)}")
+    for trials in collected.histories.values():
+        trials.sort(key=lambda run: run.experiment.seed)
+    return collected
+
+
+def _runs_of(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Label and folder of every run."""
+    if (folder / MANIFEST).is_file():
+        manifest = _manifest(folder)
+        for label, name in manifest["variants"].items():
+            for seed in manifest["seeds"]:
+                yield label, folder / "runs" / name / str(seed)
+    elif (folder / EXPERIMENT).is_file():
+        yield Experiment.from_toml(folder / EXPERIMENT).method.name, folder
+    else:
+        raise UserError(
+            f"'{folder}' holds neither a run nor a comparison; accepted: a folder that `fedtrip run` or "
+            "`fedtrip compare` wrote"
+        )
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        known = dict(manifest["variants"]), list(manifest["seeds"])
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise UserError(f"'{folder / MANIFEST}' cannot be read: {problem}") from None
+    return {**manifest, "variants": known[0], "seeds": known[1]}
+
+
+def _command(folder: Path) -> str:
+    """What repeats the runs of a folder: the command that was typed, or the stored experiments."""
+    if not (folder / MANIFEST).is_file():
+        return f"fedtrip run {shlex.quote(str(folder / EXPERIMENT))} --out again"
+    typed = _manifest(folder).get("command")
+    each = f"{shlex.quote(str(folder))}/runs/*/*/{EXPERIMENT}"
+    return typed if isinstance(typed, str) else f'for run in {each}; do fedtrip run "$run"; done'

@@ -1,0 +1,201 @@
+"""The page itself: one HTML file with its script, its style and Plotly inside, and no request to anywhere."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedtrip._version import __version__
+from fedtrip.errors import UserError
+from fedtrip.files import write_text
+from fedtrip.history import History
+from fedtrip.prepared import Preparer
+from fedtrip.report.charts import chart_data
+from fedtrip.report.clients import MOST_CLIENTS, ClientView, Prepare, look_at_clients
+from fedtrip.report.parts import Part, make_parts
+from fedtrip.report.settings import own_settings, shared_settings
+from fedtrip.report.words import Words, in_words, mean_worst
+from fedtrip.result import versions as versions_here
+from fedtrip.tables import NOTE, cells, further_cells, further_header, further_note, header
+from fedtrip.variants import Row
+
+LAST_FIRST = 1e300
+"""Sorts cells without a number behind all others."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a sortable table: what is shown, and what it is sorted by."""
+
+    text: str
+    value: float | str
+
+
+@dataclass(frozen=True)
+class _Section:
+    """A part as the template wants it."""
+
+    title: str
+    words: Words
+    header: list[str]
+    table: list[list[Cell]]
+    clients: ClientView | None
+    without_clients: str
+    """why nothing is known about the clients"""
+    client_table: list[list[Cell]]
+    client_remarks: list[str]
+    shared: dict[str, str]
+    own: dict[str, dict[str, str]]
+    with_bands: bool
+    with_target: bool
+    note: str
+
+
+def write_report(
+    histories: Mapping[str, Sequence[History]],
+    path: Path | str,
+    *,
+    title: str | None = None,
+    commands: Sequence[str] = (),
+    versions: Sequence[Mapping[str, str]] | None = None,
+    remarks: Sequence[str] = (),
+    prepare: Prepare | None = None,
+) -> None:
+    """Write one self-contained page about the runs of some variants, each in the order of its seeds.
+
+    `histories` maps a variant's label to its runs. Runs that are a `Result` have their model, and the page says how it
+    serves each client; a plain `History` does without. `commands` are what repeats the runs, `versions` what they were
+    made with (default: what is installed here). `prepare` finds the data of an experiment; by default only those that
+    are on this machine, nothing is downloaded.
+    """
+    if not any(histories.values()):
+        raise UserError("a report needs at least one finished run")
+    parts = make_parts(histories)
+    sections, data = [], []
+    for part in parts:
+        clients, why = _clients(part, prepare or Preparer(download=False))
+        sections.append(_section(part, clients, why))
+        data.append(chart_data(part, clients))
+    page = _template().render(
+        title=title or "; ".join(part.title for part in parts),
+        extent=_extent(histories),
+        sections=sections,
+        data=data,
+        commands=commands,
+        versions=[versions_here()] if versions is None else versions,
+        remarks=remarks,
+        fedtrip_version=__version__,
+        style=_asset("report.css"),
+        script=_asset("report.js"),
+        plotly=_packed_plotly(),
+    )
+    write_text(Path(path), page)
+
+
+def _extent(histories: Mapping[str, Sequence[History]]) -> str:
+    """How much was run."""
+    runs = sum(len(trials) for trials in histories.values())
+    return f"{len(histories)} variant{'s'[: len(histories) > 1]}, {runs} run{'s'[: runs > 1]}"
+
+
+def _clients(part: Part, prepare: Prepare) -> tuple[ClientView | None, str]:
+    """The clients of a part, or why nothing can be said about them."""
+    try:
+        return look_at_clients(part.histories, prepare), ""
+    except UserError as problem:
+        return None, str(problem)
+
+
+def _section(part: Part, clients: ClientView | None, why: str) -> _Section:
+    return _Section(
+        title=part.title,
+        words=in_words(part, clients),
+        header=[*header(part.rows), *further_header(part.rows)],
+        table=[_cells(row) for row in part.rows],
+        clients=clients,
+        without_clients=why,
+        client_table=_client_table(clients),
+        client_remarks=_client_remarks(part, clients),
+        shared=shared_settings(part),
+        own=own_settings(part),
+        with_bands=any(len(runs) > 1 for runs in part.histories.values()),
+        with_target=any(row.target is not None for row in part.rows),
+        note=f"{NOTE} {further_note(part.rows)}",
+    )
+
+
+def _cells(row: Row) -> list[Cell]:
+    """The cells of the other tables, each with the number it is sorted by."""
+    without_target = row.target is None
+    values: list[float | str] = [
+        row.variant,
+        LAST_FIRST if without_target else row.rounds.mean + (0.5 if row.censored else 0.0),  # a bound after its equal
+        LAST_FIRST if without_target else (row.trials - row.censored) / row.trials,
+        LAST_FIRST if without_target or row.speedup is None else row.speedup.mean,
+        row.final_accuracy.mean,
+        LAST_FIRST if row.gflops is None else row.gflops.mean,
+        row.megabytes.mean,
+        row.gmacs.mean,
+        row.client_megabytes,
+    ]
+    shown = [*cells(row), *further_cells(row)]
+    return [Cell(text.replace("±", " ± "), value) for text, value in zip(shown, values, strict=True)]
+
+
+def _client_table(clients: ClientView | None) -> list[list[Cell]]:
+    """Variant, mean over the clients, worst client, best client, deviation between clients; means over the trials."""
+    table = []
+    for label, of_seed in (clients.accuracy if clients is not None else {}).items():
+        accuracies = list(of_seed.values())
+        numbers = [
+            float(np.mean([np.nanmean(one) for one in accuracies])),
+            mean_worst(accuracies),
+            float(np.mean([np.nanmax(one) for one in accuracies])),
+            float(np.mean([np.nanstd(one) for one in accuracies])),
+        ]
+        table.append([Cell(label, label), *(Cell(f"{number:.2%}", number) for number in numbers)])
+    return table
+
+
+def _client_remarks(part: Part, clients: ClientView | None) -> list[str]:
+    if clients is None:
+        return []
+    remarks = []
+    if clients.clients > MOST_CLIENTS:
+        remarks.append(f"The first {MOST_CLIENTS} of {clients.clients:,} clients.")
+    without = [label for label in part.histories if label not in clients.accuracy]
+    if without:
+        what = "their models" if clients.accuracy else "the models of these runs"
+        remarks.append(f"Accuracy by client needs the final models; {what} are not kept ({', '.join(without)}).")
+    elif clients.seeds_scored < max(len(runs) for runs in part.histories.values()):
+        remarks.append(
+            f"Of each variant the first {clients.seeds_scored} trials, because testing these models is slow."
+        )
+    return remarks
+
+
+@cache
+def _template() -> Any:
+    import jinja2
+
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(_asset("report.html.j2"))
+
+
+def _asset(name: str) -> str:
+    return resources.files("fedtrip.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+@cache
+def _packed_plotly() -> str:
+    """plotly.js, compressed: 2 MB instead of 5 in every page; the page's script unpacks it."""
+    source = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
+    return base64.b64encode(gzip.compress(source, mtime=0)).decode("ascii")

@@ -1,0 +1,168 @@
+"""The comparison in words: which method won, by how much, and how sure that is.
+
+Nothing is said that the trials do not carry: an interval that holds 1 tells two methods apart no more than a single
+trial does, and a run that never reached the target only gives a bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedtrip.report.clients import ClientView
+from fedtrip.report.parts import Part
+from fedtrip.statistics import Ratio, paired_ratio
+from fedtrip.variants import BASELINE, Row, Variant, rounds_to_target
+
+
+@dataclass(frozen=True)
+class Words:
+    """One sentence that says what came out, and those that say how sure it is and what else there is."""
+
+    headline: str
+    sentences: list[str]
+
+
+def in_words(part: Part, clients: ClientView | None) -> Words:
+    """The part's result for somebody who reads nothing else."""
+    if len(part.rows) == 1:
+        words = Words(_alone(part.rows[0]), [])
+    elif part.target is None:
+        words = _by_accuracy(part)
+    else:
+        words = _by_rounds(part, part.target)
+    return Words(words.headline, [*words.sentences, *_clients(clients), *_ended_early(part)])
+
+
+def _alone(row: Row) -> str:
+    if row.target is None:
+        return f"{row.variant} ended at {row.final_accuracy.mean:.2%} test accuracy; no target was set."
+    if row.censored == row.trials:
+        return (
+            f"{row.variant} did not reach {row.target:.0%} in {row.rounds.mean:.0f} rounds; it ended at "
+            f"{row.final_accuracy.mean:.2%}."
+        )
+    if row.censored:
+        return f"{row.variant} reached {row.target:.0%} in {row.trials - row.censored} of {row.trials} trials."
+    rounds = f"{_rounds(row)}" + (f", the mean of {row.trials} trials" if row.trials > 1 else "")
+    return f"{row.variant} reached {row.target:.0%} in {rounds}."
+
+
+def _by_accuracy(part: Part) -> Words:
+    first, second, *_ = sorted(part.rows, key=lambda row: -row.final_accuracy.mean)
+    return Words(
+        f"{first.variant} has the highest final accuracy: {first.final_accuracy.mean:.2%}; next is {second.variant} "
+        f"with {second.final_accuracy.mean:.2%}.",
+        ["The variants have no common target, so no speed-up is computed. Compare the spread of the trials below."],
+    )
+
+
+def _by_rounds(part: Part, target: float) -> Words:
+    ranked = sorted((row for row in part.rows if not row.censored), key=lambda row: row.rounds.mean)
+    missed = [row for row in part.rows if row.censored]
+    reached = _listed([f"{row.variant} in {row.trials - row.censored} of {row.trials} trials" for row in missed])
+    bound = "A run that never got there counts as its last round, so these rows are bounds."
+    if not ranked:
+        return Words(f"No method reached {target:.0%} in every trial.", [f"{reached} did. {bound}"])
+    best, *others = ranked
+    if not others:
+        headline = f"Only {best.variant} reached {target:.0%} in every trial: in {_rounds(best)} on average."
+    elif _told_apart(part, best, others[0]):
+        headline = f"{best.variant} needed the fewest rounds to {target:.0%}: {_rounds(best)} on average."
+    else:
+        headline = (
+            f"No clear winner: {best.variant} needed the fewest rounds to {target:.0%}, {_rounds(best)} on average, "
+            f"but these runs do not tell it apart from {others[0].variant} with {_rounds(others[0])}."
+        )
+    rivals = [row for row in part.rows if row.method == BASELINE and row is not best][:1] + others[:1]
+    sentences = [_against(part, best.variant, rival) for rival in dict.fromkeys(row.variant for row in rivals)]
+    if missed:
+        sentences.append(f"Not every trial got there: {reached}. {bound}")
+    if len(part.rows) > 2 and best.trials > 1:
+        sentences.append(
+            f"The first was picked out of {len(part.rows)} after the runs; the intervals are not corrected for that."
+        )
+    return Words(headline, [*sentences, *_costs(ranked)])
+
+
+def _told_apart(part: Part, best: Row, second: Row) -> bool:
+    """Whether the paired interval of the second's rounds over the first's lies above 1."""
+    one, other = (_variant(part, row.variant) for row in (best, second))
+    low = _ratio(part, other, one).low if one.setting == other.setting else None
+    return low is not None and low > 1
+
+
+def _against(part: Part, best: str, rival: str) -> str:
+    """How the first compares with another, and whether the trials tell the two apart."""
+    one, other = _variant(part, best), _variant(part, rival)
+    if one.setting != other.setting:
+        return f"{best} and {rival} have other settings or seeds, so they are not compared."
+    ratio = _ratio(part, other, one)
+    more = f"{'at least ' if ratio.bound else ''}{ratio.mean:.2f}× the rounds of {best}"
+    if ratio.low is None or ratio.high is None:
+        return f"{rival} needed {more}, in one trial: how sure that is cannot be said."
+    if ratio.low == ratio.high:
+        return f"{rival} needed {more} in every trial."
+    told = f"{rival} needed {more} (paired by seed, 95 % interval {ratio.low:.2f} to {ratio.high:.2f})"
+    trials = f"these {len(part.histories[best])} trials"
+    if ratio.low > 1:
+        return f"{told}: {trials} tell the two apart."
+    return f"{told}. The interval holds 1: {trials} do not tell the two apart."
+
+
+def _variant(part: Part, label: str) -> Variant:
+    return next(variant for variant in part.variants if variant.label == label)
+
+
+def _ratio(part: Part, baseline: Variant, other: Variant) -> Ratio:
+    base, base_censored = rounds_to_target(part.histories[baseline.label])
+    rounds, censored = rounds_to_target(part.histories[other.label])
+    return paired_ratio(base, rounds, base_censored, censored)
+
+
+def _costs(ranked: list[Row]) -> list[str]:
+    """Who was cheapest up to the target, among those that reached it in every trial."""
+    if len(ranked) < 2:
+        return []
+    least = min(ranked, key=lambda row: row.megabytes.mean)
+    told = f"To the target {least.variant} sent the least: {least.megabytes.mean:.3g} MB, all clients"
+    counted = {row.variant: row.gflops.mean for row in ranked if row.gflops is not None}
+    if counted:
+        cheapest = min(counted, key=lambda label: counted[label])
+        told += f"; {cheapest} computed the least: {counted[cheapest]:.3g} GFLOPs, one client"
+    return [f"{told}."]
+
+
+def _clients(clients: ClientView | None) -> list[str]:
+    """Which method serves its worst client best."""
+    if clients is None or not clients.accuracy:
+        return []
+    worst = {label: mean_worst(list(seeds.values())) for label, seeds in clients.accuracy.items()}
+    label = max(worst, key=lambda name: worst[name])
+    if len(worst) == 1:
+        return [f"The worst-served client is at {worst[label]:.1%}."]
+    last = min(worst, key=lambda name: worst[name])
+    return [f"The worst-served client is at {worst[label]:.1%} with {label}, and at {worst[last]:.1%} with {last}."]
+
+
+def mean_worst(accuracies: list[np.ndarray]) -> float:
+    """The lowest accuracy of any client, averaged over the trials."""
+    return float(np.mean([np.nanmin(one) for one in accuracies]))
+
+
+def _ended_early(part: Part) -> list[str]:
+    return [
+        f"{label}, seed {run.experiment.seed}, ended early: {run.ended}."
+        for label, runs in part.histories.items()
+        for run in runs
+        if run.ended is not None
+    ]
+
+
+def _rounds(row: Row) -> str:
+    return f"{row.rounds.mean:.1f}".removesuffix(".0") + " rounds"
+
+
+def _listed(items: list[str]) -> str:
+    return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)

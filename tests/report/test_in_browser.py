@@ -1,0 +1,173 @@
+"""The page in a real browser: Debian's Chromium without a window, driven by Selenium."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fedtrip import Experiment, compare
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None or DRIVER is None, reason="needs Chromium: apt-get install chromium chromium-driver"
+)
+CHARTS = ("convergence", "rounds", "accuracy", "fairness", "labels")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("browser") / "cmp"
+    experiment = Experiment(rounds=6, clients=4, per_round=2, samples_per_client=40, target=0.3)
+    compare(experiment, methods=["fedtrip", "fedavg", "slowmo"], trials=2, workers=1, out=out)
+    return out / "report.html"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    browser = Browser()
+    yield browser
+    browser.driver.quit()
+
+
+class Browser:
+    """What the tests ask of a browser."""
+
+    def __init__(self) -> None:
+        from selenium.webdriver import Chrome, ChromeOptions
+        from selenium.webdriver.chrome.service import Service
+
+        options = ChromeOptions()
+        options.binary_location = str(CHROMIUM)
+        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        self.driver = Chrome(options=options, service=Service(str(DRIVER)))
+
+    def show(self, page: Path, width: int = 1280, scheme: str = "light") -> None:
+        """Load the page anew on a screen of this width and wait for its charts."""
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        self.driver.get_log("browser"), self.driver.get_log("performance")
+        self.driver.get(page.as_uri())
+        self.run("localStorage.clear()")
+        WebDriverWait(self.driver, 60).until(
+            lambda _: self.run("return document.documentElement.dataset.drawn === 'yes'")
+        )
+
+    def run(self, script: str):
+        return self.driver.execute_script(script)
+
+    def click(self, selector: str) -> None:
+        self.run(f"document.querySelector({selector!r}).click()")
+
+    def curves(self) -> list[str]:
+        """The names of the curves that are really drawn, in the order they are."""
+        return self.run(
+            "return [...document.querySelectorAll('#convergence-0 .scatterlayer .trace')]"
+            ".filter((t) => t.querySelector('path.js-line')?.getAttribute('stroke-width') !== '0'"
+            " && t.querySelector('path.js-line')?.style.strokeWidth !== '0px'"
+            " && t.querySelector('path.js-line')?.getAttribute('d').length > 10)"
+            ".map((t) => t.__data__[0].trace.name)"
+        )
+
+    def ink(self) -> str:
+        """The colour of the page's text."""
+        return self.run("return getComputedStyle(document.body).color")
+
+
+def test_every_chart_is_drawn_without_an_error_or_a_request(chromium: Browser, page: Path) -> None:
+    chromium.show(page)
+    for name in CHARTS:
+        assert chromium.run(f"return document.querySelectorAll('#{name}-0 svg.main-svg').length") > 0, name
+    assert chromium.curves() == ["fedtrip", "fedavg", "slowmo"]
+    assert chromium.run("return document.querySelectorAll('#rounds-0 .boxlayer .trace').length") == 3
+    assert chromium.run("return document.querySelectorAll('#labels-0 .hm image').length") == 1
+    assert chromium.driver.get_log("browser") == []
+    events = [json.loads(entry["message"])["message"] for entry in chromium.driver.get_log("performance")]
+    asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    assert [url for url in asked if not url.startswith(("data:", "blob:"))] == [page.as_uri()]
+
+
+def test_no_button_sends_anything(chromium: Browser, page: Path) -> None:
+    chromium.show(page)
+    titles = chromium.run("return [...document.querySelectorAll('.modebar-btn')].map((b) => b.dataset.title)")
+    assert titles == ["Download plot as a PNG", "Zoom", "Pan", "Reset axes"]
+
+
+def test_a_toggled_method_vanishes_from_all_charts_and_comes_back(chromium: Browser, page: Path) -> None:
+    chromium.show(page)
+    chromium.click(".chips button:nth-child(2)")
+    assert chromium.curves() == ["fedtrip", "slowmo"]
+    assert chromium.run("return document.querySelector('.chips button:nth-child(2)').ariaPressed") == "false"
+    assert "fedavg" not in chromium.run("return document.querySelector('#fairness-0 .yaxislayer-above').textContent")
+    chromium.click(".chips button:nth-child(2)")
+    assert chromium.curves() == ["fedtrip", "fedavg", "slowmo"]
+
+
+def test_the_table_sorts_both_ways(chromium: Browser, page: Path) -> None:
+    chromium.show(page)
+    rows = "return [...document.querySelectorAll('#table-0 tbody tr')].map((r) => +r.cells[{}].dataset.value)"
+    megabytes = chromium.run(rows.format(7))
+    chromium.click("#table-0 thead th:nth-child(8) button")
+    assert chromium.run(rows.format(7)) == sorted(megabytes)
+    chromium.click("#table-0 thead th:nth-child(8) button")
+    assert chromium.run(rows.format(7)) == sorted(megabytes, reverse=True)
+    names = "return [...document.querySelectorAll('#table-0 tbody th')].map((h) => h.textContent)"
+    chromium.click("#table-0 thead th:nth-child(1) button")
+    assert chromium.run(names) == ["fedavg", "fedtrip", "slowmo"]
+
+
+def test_the_x_axis_switches(chromium: Browser, page: Path) -> None:
+    chromium.show(page)
+    title = "return document.querySelector('#convergence-0 .xtitle').textContent"
+    assert chromium.run(title) == "communication round"
+    for unit, expected in (("megabytes", "MB sent"), ("gflops", "GFLOPs of one client")):
+        chromium.click(f"[data-x={unit}]")
+        assert expected in chromium.run(title)
+        drawn = chromium.run("return document.getElementById('convergence-0').data.at(-1).x")
+        assert drawn == chromium.run(f"return JSON.parse(data.textContent)[0].variants[2].x.{unit}")
+
+
+def test_light_and_dark_by_the_system_and_by_the_switch(chromium: Browser, page: Path) -> None:
+    chromium.show(page, scheme="light")
+    light = chromium.ink()
+    chromium.show(page, scheme="dark")
+    dark = chromium.ink()
+    assert dark != light
+    tick = "return getComputedStyle(document.querySelector('#rounds-0 .ytick text')).fill"
+    assert chromium.run(tick) == dark
+    chromium.click("#theme")
+    assert chromium.ink() == chromium.run(tick) == light
+
+
+@pytest.mark.parametrize("width", [320, 390, 1280])
+def test_nothing_is_wider_than_the_screen(chromium: Browser, page: Path, width: int) -> None:
+    chromium.show(page, width)
+    assert chromium.run("return document.documentElement.scrollWidth") <= width
+    for name in CHARTS:
+        inside = chromium.run(f"return document.querySelector('#{name}-0 svg').getBoundingClientRect().right")
+        assert inside <= width, name
+
+
+def test_another_seed_shows_its_own_partition(chromium: Browser, page: Path) -> None:
+    chromium.show(page)
+    shown = "return document.getElementById('labels-0').data[0].z"
+    first = chromium.run(shown)
+    chromium.run("const s = document.querySelector('.seed'); s.value = '1'; s.dispatchEvent(new Event('change'))")
+    assert chromium.run(shown) == chromium.run("return JSON.parse(data.textContent)[0].labels['1']") != first
+
+
+def test_it_prints_in_light_colours(chromium: Browser, page: Path) -> None:
+    chromium.show(page, scheme="dark")
+    chromium.run("window.dispatchEvent(new Event('beforeprint'))")
+    assert chromium.run("return document.documentElement.dataset.theme") == "light"
+    chromium.run("window.dispatchEvent(new Event('afterprint'))")
+    assert chromium.run("return 'theme' in document.documentElement.dataset") is False
