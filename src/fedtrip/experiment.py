@@ -74,6 +74,10 @@ class Experiment(BaseModel):
     """λ of a coupled L2 penalty in local training"""
     keep_optimizer_state: bool = False
     """a client keeps its momentum buffer from one of its rounds to the next"""
+    dropout: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """probability that a chosen client never answers; it keeps its memory"""
+    corrupt: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """probability that a client that answers sends NaN, infinity or a wrong shape; it is left out of the round"""
     eval_every: Count = 1
     """rounds between evaluations on the test set; the last round is always evaluated"""
     target: Annotated[float, Field(gt=0, le=1)] | None = None

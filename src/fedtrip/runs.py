@@ -117,6 +117,7 @@ def read_records(run: Path, at_most: int | None = None) -> tuple[RoundRecord, ..
         try:
             fields = json.loads(line)
             fields["clients"] = tuple(fields["clients"])
+            fields["dropped"] = tuple(fields.get("dropped", ()))
             fields["refused"] = {int(client): reason for client, reason in fields["refused"].items()}
             records.append(RoundRecord(**fields))
         except (ValueError, TypeError, KeyError, AttributeError):
