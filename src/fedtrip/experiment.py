@@ -144,17 +144,26 @@ class Experiment(BaseModel):
     def from_toml(cls, path: Path | str) -> Experiment:
         """Read an experiment file; what it leaves out takes its default."""
         try:
-            fields = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+            text = Path(path).read_text(encoding="utf-8")
         except OSError as problem:
             raise UserError(f"experiment file '{path}' cannot be read: {problem.strerror or problem}") from None
-        except ValueError as problem:  # bad TOML, bad UTF-8, an integer of more digits than Python reads
+        except UnicodeDecodeError as problem:
             raise UserError(f"experiment file '{path}' is not valid TOML: {problem}") from None
+        return cls.from_text(text, f"experiment file '{path}'")
+
+    @classmethod
+    def from_text(cls, text: str, called: str = "experiment") -> Experiment:
+        """Read the text of an experiment file, which errors call so."""
+        try:
+            fields = tomllib.loads(text)
+        except ValueError as problem:  # bad TOML, an integer of more digits than Python reads
+            raise UserError(f"{called} is not valid TOML: {problem}") from None
         except RecursionError:
-            raise UserError(f"experiment file '{path}' is not valid TOML: it is nested too deeply") from None
+            raise UserError(f"{called} is not valid TOML: it is nested too deeply") from None
         try:
             return cls(**fields)
         except UserError as problem:
-            raise UserError(f"experiment file '{path}': {problem}") from None
+            raise UserError(f"{called}: {problem}") from None
 
     def to_toml(self) -> str:
         """The experiment as TOML: every field that has a value, the method's options in a table of their own.
@@ -164,6 +173,15 @@ class Experiment(BaseModel):
         fields = _without_none(self.model_dump(mode="json"))
         fields["method"] = {"name": self.method.name, **fields["method"]["options"]}
         return tomli_w.dumps(fields)
+
+
+def difference(mine: Experiment, theirs: Experiment) -> str | None:
+    """The first field in which another experiment is not mine, in words; None if they are the same."""
+    here, there = (tomllib.loads(both.to_toml()) for both in (mine, theirs))  # TOML has no None, no tuple
+    for name in Experiment.model_fields:
+        if here.get(name) != there.get(name):
+            return f"its {name} is {there.get(name)!r}, here it is {here.get(name)!r}"
+    return None
 
 
 def round_list(text: str) -> tuple[int, ...]:

@@ -192,7 +192,7 @@ def test_an_upload_that_is_not_what_the_method_expects_is_refused(name, damage):
     state = initial_state(federation, ClientStore())
     with torch.random.fork_rng(devices=[]):
         records = [record for record, _ in rounds(federation, Engine(federation), state)]
-    assert [list(record.refused)[0] for record in records] == [1, 1]
+    assert [next(iter(record.refused)) for record in records] == [1, 1]
     assert all(len(reason) < 90 for record in records for reason in record.refused.values())
     assert state.memories.get(1).is_new
 
