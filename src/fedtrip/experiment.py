@@ -33,7 +33,8 @@ class MethodChoice(BaseModel):
 class Experiment(BaseModel):
     """Everything that decides a run's bits. Fields left out take defaults that may depend on the others."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    # strict: `true` is no number, and "3" neither
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, strict=True)
 
     schema_version: Literal[1] = 1
     """version of this description's format"""
@@ -113,12 +114,12 @@ class Experiment(BaseModel):
     @field_validator("mean", "std", mode="before")
     @classmethod
     def _one_number_is_a_list(cls, value: object) -> object:
-        return (value,) if isinstance(value, (int, float)) else value
+        return (value,) if isinstance(value, (int, float)) else _tuple(value)
 
     @field_validator("snapshot", mode="before")
     @classmethod
     def _rounds_from_short_forms(cls, value: object) -> object:
-        return round_list(value) if isinstance(value, str) else (value,) if isinstance(value, int) else value
+        return round_list(value) if isinstance(value, str) else (value,) if isinstance(value, int) else _tuple(value)
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
@@ -216,6 +217,11 @@ def explain(problem: ValidationError) -> str:
             accepted = message.removeprefix("Input should be ")
             findings.append(f"{field} is {_short(error['input'])}; accepted: {accepted}")
     return "; ".join(findings)
+
+
+def _tuple(value: object) -> object:
+    """TOML has lists where Python has tuples."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _without_none(value: Any) -> Any:
