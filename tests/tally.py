@@ -18,9 +18,10 @@ def attempt(kind, function):
     try:
         result = function()
     except UserError as problem:
-        assert str(problem)
-        assert len(str(problem)) < 2000
-        tally(kind, "refused")
+        clear = 0 < len(str(problem)) < 2000
+        tally(kind, "refused" if clear else "failed")
+        if not clear:
+            raise
         return None
     except BaseException:
         tally(kind, "failed")

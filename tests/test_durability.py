@@ -12,19 +12,19 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
-from test_checkpoint import SMALL, Stopped, stopping_after
 
-import fedtrip
+import fedtrip as package
 from fedtrip import Experiment, UserError, checkpoint
 from fedtrip.checkpoint import Checkpoint
 from fedtrip.lock import FolderLock
 from fedtrip.methods.base import Memory
 from fedtrip.store import ClientStore, write_vectors
+from test_checkpoint import SMALL, Stopped, stopping_after
 
 
 def interrupted(out, experiment, last=2, **given):
     with pytest.raises(Stopped):
-        fedtrip.run(experiment, out=out, workers=1, on_round=stopping_after(last), **given)
+        package.run(experiment, out=out, workers=1, on_round=stopping_after(last), **given)
 
 
 # ---- memories without vectors
@@ -37,8 +37,8 @@ def test_a_method_that_keeps_nothing_writes_no_file_for_a_client(method, blobs, 
     assert not (tmp_path / "run/checkpoint/clients").exists()
     stored = load_file(tmp_path / "run/checkpoint/server.safetensors")
     assert (stored["bare clients"].tolist(), stored["bare rounds"].tolist()) == ([0, 1, 2], [1, 2, 2])
-    whole = fedtrip.run(experiment, data=blobs, workers=1)
-    again = fedtrip.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
+    whole = package.run(experiment, data=blobs, workers=1)
+    again = package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
     assert again.model_sha256 == whole.model_sha256
 
 
@@ -77,8 +77,8 @@ def test_a_checkpoint_of_the_first_schema_goes_on(blobs, tmp_path):
     for client, last in zip(clients, rounds, strict=True):
         path = tmp_path / f"run/checkpoint/clients/{client}-{last}.safetensors"
         write_vectors(path, {}, {"client": client, "round": last})
-    again = fedtrip.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
-    assert again.model_sha256 == fedtrip.run(experiment, data=blobs, workers=1).model_sha256
+    again = package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
+    assert again.model_sha256 == package.run(experiment, data=blobs, workers=1).model_sha256
 
 
 # ---- whose it is
@@ -93,7 +93,7 @@ def test_a_checkpoint_of_another_experiment_is_refused(blobs, tmp_path, listing)
         (tmp_path / "mine" / file).write_bytes((tmp_path / "other" / file).read_bytes())
     before = listing(tmp_path / "mine")
     with pytest.raises(UserError, match="is of another experiment: its seed is 8, here it is 7; accepted: its own"):
-        fedtrip.run(experiment, data=blobs, out=tmp_path / "mine", resume=True, workers=1)
+        package.run(experiment, data=blobs, out=tmp_path / "mine", resume=True, workers=1)
     assert listing(tmp_path / "mine") == before
 
 
@@ -103,10 +103,10 @@ def test_a_data_file_that_changed_is_refused(blobs, tmp_path):
     interrupted(tmp_path / "run", experiment)
     np.savez(tmp_path / "data.npz", **{**blobs, "x_test": blobs["x_test"] + 1})
     with pytest.raises(UserError, match=r"was begun with another data: its SHA-256 is \w+, here it is \w+; accepted: "):
-        fedtrip.run(experiment, out=tmp_path / "run", resume=True, workers=1)
+        package.run(experiment, out=tmp_path / "run", resume=True, workers=1)
     np.savez(tmp_path / "data.npz", **blobs)
-    again = fedtrip.run(experiment, out=tmp_path / "run", resume=True, workers=1)
-    assert again.model_sha256 == fedtrip.run(experiment, workers=1).model_sha256
+    again = package.run(experiment, out=tmp_path / "run", resume=True, workers=1)
+    assert again.model_sha256 == package.run(experiment, workers=1).model_sha256
 
 
 def test_a_factory_that_makes_another_model_is_refused(blobs, tmp_path, monkeypatch):
@@ -119,7 +119,7 @@ def test_a_factory_that_makes_another_model_is_refused(blobs, tmp_path, monkeypa
     interrupted(tmp_path / "run", experiment, data=blobs)
     monkeypatch.setattr("factory.scale", 2.0)
     with pytest.raises(UserError, match="was begun with another model: its SHA-256 is"):
-        fedtrip.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
+        package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
 
 
 # ---- a loss of power
@@ -155,7 +155,7 @@ class Disk:
 def test_a_loss_of_power_leaves_a_whole_state(method, lost, blobs, tmp_path, monkeypatch):
     """Synced after rounds 1 to 3 of 6, then `lost` rounds more that only the system's memory knows of."""
     experiment = Experiment(**{**SMALL, "rounds": 6}, method=method)
-    whole = fedtrip.run(experiment, data=blobs, workers=1)
+    whole = package.run(experiment, data=blobs, workers=1)
     disk, save = Disk(monkeypatch), Checkpoint.save
     monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_SYNCS", 1e9)
 
@@ -167,19 +167,19 @@ def test_a_loss_of_power_leaves_a_whole_state(method, lost, blobs, tmp_path, mon
     with monkeypatch.context() as patched:
         patched.setattr(Checkpoint, "save", saved)
         with pytest.raises(Stopped):
-            fedtrip.run(experiment, data=blobs, out=tmp_path / "run", workers=1)
+            package.run(experiment, data=blobs, out=tmp_path / "run", workers=1)
     disk.lose_power(tmp_path / "run")
     if lost:
         newest = tmp_path / "run/checkpoint/server.safetensors"
         with pytest.raises(UserError, match=r"removing '.*server.safetensors' goes on from round 3, which is whole$"):
-            fedtrip.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
+            package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
         newest.unlink()
     seen = []
-    again = fedtrip.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1, on_round=seen.append)
+    again = package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1, on_round=seen.append)
     assert [record.round for record in seen] == [4, 5, 6]
     assert again.model_sha256 == whole.model_sha256
     disk.lose_power(tmp_path / "run")  # a finished run is on the disk as a whole
-    assert fedtrip.load_result(tmp_path / "run").model_sha256 == whole.model_sha256
+    assert package.load_result(tmp_path / "run").model_sha256 == whole.model_sha256
 
 
 def test_the_disk_is_not_waited_for_more_than_once_a_second(blobs, tmp_path, monkeypatch):
@@ -196,7 +196,7 @@ def test_the_disk_is_not_waited_for_more_than_once_a_second(blobs, tmp_path, mon
         now[0] += 0.25
 
     experiment = Experiment(**{**SMALL, "rounds": 200}, method="fedtrip")
-    fedtrip.run(experiment, data=blobs, out=tmp_path / "run", workers=1, on_round=tick)
+    package.run(experiment, data=blobs, out=tmp_path / "run", workers=1, on_round=tick)
     spent = 0.05 * len(moments) / (now[0] - 1000)
     assert len(moments) > 8
     assert spent < 0.12  # 2 % while it runs; the beginning and the end of so short a run are the rest
@@ -208,7 +208,7 @@ def test_the_disk_is_not_waited_for_more_than_once_a_second(blobs, tmp_path, mon
 @pytest.mark.parametrize("killed_after", [2, 3, 4])
 def test_a_checkpoint_every_three_rounds(killed_after, blobs, tmp_path, monkeypatch):
     experiment = Experiment(**{**SMALL, "rounds": 5}, method="scaffold")
-    whole = fedtrip.run(experiment, data=blobs, out=tmp_path / "whole", workers=1)
+    whole = package.run(experiment, data=blobs, out=tmp_path / "whole", workers=1)
     from fedtrip.run_writer import RunWriter
 
     note = RunWriter.note
@@ -221,9 +221,9 @@ def test_a_checkpoint_every_three_rounds(killed_after, blobs, tmp_path, monkeypa
     with monkeypatch.context() as patched:
         patched.setattr(RunWriter, "note", noted)
         with pytest.raises(Stopped):
-            fedtrip.run(experiment, data=blobs, out=tmp_path / "run", workers=1, checkpoint_every=3)
+            package.run(experiment, data=blobs, out=tmp_path / "run", workers=1, checkpoint_every=3)
     seen = []
-    again = fedtrip.run(
+    again = package.run(
         experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1, checkpoint_every=3, on_round=seen.append
     )
     assert seen[0].round == (1 if killed_after == 2 else 4)
@@ -235,14 +235,14 @@ def test_a_checkpoint_every_three_rounds(killed_after, blobs, tmp_path, monkeypa
 def test_who_leaves_between_rounds_loses_none(blobs, tmp_path):
     experiment = Experiment(**SMALL)
     with pytest.raises(Stopped):
-        fedtrip.run(
+        package.run(
             experiment, data=blobs, out=tmp_path / "run", workers=1, checkpoint_every=100, on_round=stopping_after(3)
         )
     seen = []
-    fedtrip.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1, on_round=seen.append)
+    package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1, on_round=seen.append)
     assert [record.round for record in seen] == [4]
     with pytest.raises(UserError, match="checkpoint_every is 0; accepted: at least 1"):
-        fedtrip.run(experiment, data=blobs, out=tmp_path / "new", workers=1, checkpoint_every=0)
+        package.run(experiment, data=blobs, out=tmp_path / "new", workers=1, checkpoint_every=0)
 
 
 # ---- one writer
@@ -283,10 +283,10 @@ def test_a_lock_is_given_back_by_every_way_out(blobs, tmp_path):
     interrupted(tmp_path / "run", experiment, data=blobs)
     FolderLock(tmp_path / "run").release()
     with pytest.raises(UserError, match="another experiment"):
-        fedtrip.run(experiment.but(seed=1), data=blobs, out=tmp_path / "run", resume=True, workers=1)
+        package.run(experiment.but(seed=1), data=blobs, out=tmp_path / "run", resume=True, workers=1)
     FolderLock(tmp_path / "run").release()
     for _ in range(2):
-        fedtrip.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
+        package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
         FolderLock(tmp_path / "run").release()
 
 
@@ -298,23 +298,21 @@ def limited(largest):
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
 
 
-@pytest.mark.parametrize("largest", [300, 2_000, 20_000, 27_200])
-@pytest.mark.parametrize("command", ["run", "compare"])
-def test_a_full_disk_ends_with_one_line_and_what_was_good_stays_so(command, largest, tmp_path):
+@pytest.mark.parametrize(("command", "largest"), [("run", 300), ("run", 27_200), ("compare", 20_000)])
+def test_a_full_disk_ends_with_one_line_and_what_was_good_stays_so(command, largest, fedtrip, here):
     arguments = [sys.executable, "-m", "fedtrip", command, "--rounds", "9", "--clients", "3", "--per-round", "2"]
     arguments += ["--samples-per-client", "20", "--resume", "--out", "out", "--quiet", "--json", "--workers", "1"]
     arguments += ["--methods", "fedtrip", "--trials", "1"] if command == "compare" else []
-    full = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, preexec_fn=limited(largest))
+    full = subprocess.run(arguments, cwd=here, capture_output=True, text=True, preexec_fn=limited(largest))
     assert (full.returncode, full.stdout) == (2, ""), full.stderr
     assert "Traceback" not in full.stderr
     assert full.stderr.count("\n") == 1
     assert "cannot be written: " in full.stderr
-    done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    run = tmp_path / "out" if command == "run" else tmp_path / "out/runs/fedtrip/0"
-    experiment = fedtrip.load_result(run).experiment
-    assert fedtrip.load_result(run).model_sha256 == fedtrip.run(experiment, workers=1).model_sha256
-    assert not list(tmp_path.rglob(".*"))
+    assert fedtrip(*arguments[3:]).code == 0
+    run = here / "out" if command == "run" else here / "out/runs/fedtrip/0"
+    stored = package.load_result(run)
+    assert stored.model_sha256 == package.run(stored.experiment, workers=1).model_sha256
+    assert not list(here.rglob(".*"))
 
 
 def test_a_header_says_whose_checkpoint_it_is(blobs, tmp_path):
