@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint bench wheel clean
+.PHONY: demo test test-slow lint bench reliability reliability-overhead wheel clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -25,6 +25,12 @@ test-slow: .venv/ready  ## what needs minutes
 
 bench: .venv/ready  ## speed against a plain PyTorch loop; writes bench/README.md
 	$(BIN)/python -m bench
+
+reliability: .venv/ready  ## kills, faults, bad input, cost of checkpoints; writes docs/reliability.md
+	$(BIN)/python tests/reliability.py
+
+reliability-overhead: .venv/ready  ## only the cost of checkpoints, when nothing else runs on the machine
+	$(BIN)/python tests/reliability.py overhead
 
 wheel: .venv/ready
 	$(BIN)/python -m build

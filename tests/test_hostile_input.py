@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import struct
 from functools import partial
 
@@ -20,6 +21,8 @@ from fedtrip.methods import METHODS, make_method
 from fedtrip.partition import make_partition
 from tally import attempt, tally
 
+TIMES = int(os.environ.get("FEDTRIP_EXAMPLES", "1"))
+"""How many times the usual number of examples is tried: more of them for docs/reliability.md."""
 HOSTILE = st.one_of(
     st.sampled_from(["nan", "inf", "-inf", "true", "''", "[]", "{}", "0", "-1", "1e400", str(LARGEST + 1), "9" * 5000]),
     st.sampled_from(['"../../etc"', '"os:system"', '"\\u0000"', "1979-05-27", "[[[[]]]]", "[1, 'a']", "0x10", "1_000"]),
@@ -34,7 +37,7 @@ FIELDS = [name for name in Experiment.model_fields if name != "method"]
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), HOSTILE, min_size=1, max_size=3), HOSTILE)
-@settings(max_examples=200)
+@settings(max_examples=200 * TIMES)
 def test_experiment_files_with_any_values(tmp_path_factory, values, option):
     path = tmp_path_factory.getbasetemp() / "hostile.toml"
     lines = [f"{name} = {value}" for name, value in values.items()]
@@ -53,7 +56,7 @@ def test_experiment_files_with_any_values(tmp_path_factory, values, option):
 
 
 @given(st.binary(max_size=200), st.integers(0, 400), st.integers(0, 40))
-@settings(max_examples=100)
+@settings(max_examples=100 * TIMES)
 def test_experiment_files_with_any_bytes(tmp_path_factory, noise, place, length):
     good = Experiment(rounds=3, method={"name": "fedtrip", "mu": 0.4}).to_toml().encode()
     path = tmp_path_factory.getbasetemp() / "noise.toml"
@@ -75,7 +78,7 @@ VALUES = st.one_of(
 
 
 @given(st.dictionaries(st.sampled_from([*OPTIONS, "--method", "--set", "--workers"]), VALUES, min_size=1, max_size=2))
-@settings(max_examples=40)
+@settings(max_examples=40 * TIMES)
 def test_command_lines_with_any_values(given_options):
     """`fedtrip run` up to the point where it would train."""
     from fedtrip.cli import app
@@ -114,7 +117,7 @@ def test_command_lines_with_any_values(given_options):
     clients=st.integers(1, 40),
     samples=st.integers(1, 40),
 )
-@settings(max_examples=200)
+@settings(max_examples=200 * TIMES)
 def test_partitions_of_any_kind(spec, draw, labels, clients, samples):
     """Classes without samples, more clients than samples, clients of one sample."""
 
@@ -169,7 +172,7 @@ def check_data(data):
 
 
 @given(st.sampled_from(sorted(GOOD)), DAMAGE, st.booleans())
-@settings(max_examples=150)
+@settings(max_examples=150 * TIMES)
 def test_damaged_idx_files(tmp_path_factory, name, damage, packed):
     folder = tmp_path_factory.getbasetemp() / "idx"
     folder.mkdir(exist_ok=True)
@@ -185,7 +188,7 @@ def test_damaged_idx_files(tmp_path_factory, name, damage, packed):
 
 
 @given(DAMAGE, st.booleans())
-@settings(max_examples=150)
+@settings(max_examples=150 * TIMES)
 def test_damaged_npz_files(tmp_path_factory, damage, packed):
     stored = io.BytesIO()
     (np.savez_compressed if packed else np.savez)(stored, **GOOD)
@@ -208,7 +211,7 @@ def test_damaged_npz_files(tmp_path_factory, damage, packed):
     strided=st.booleans(),
     samples=st.integers(0, 3),
 )
-@settings(max_examples=150)
+@settings(max_examples=150 * TIMES)
 def test_arrays_of_any_kind(dtype, bad, labels, strided, samples):
     wide = np.arange(60 * 8).reshape(60, 8) % 7
     x = np.asfortranarray(wide)[::-1, ::2] if strided else wide[:, :4]
@@ -257,7 +260,7 @@ class Shared(nn.Module):
     norm=st.booleans(), frozen=st.booleans(), counting=st.booleans(),
     method=st.sampled_from(list(METHODS)), samples=st.integers(1, 12), batch=st.integers(1, 20),
 )  # fmt: skip
-@settings(max_examples=60)
+@settings(max_examples=60 * TIMES)
 def test_models_of_any_kind(norm, frozen, counting, method, samples, batch):
     """Shared and frozen parameters, BatchNorm and integer buffers; clients of one sample, batches larger than that."""
     random = np.random.default_rng(0)

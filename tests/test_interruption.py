@@ -121,7 +121,7 @@ COMPARISON = ["--methods", "fedtrip,fedavg", "--trials", "2", "--rounds", "400",
 COMPARISON += ["--samples-per-client", "20", "--eval-every", "40", "--quiet", "--json"]
 
 
-@pytest.mark.parametrize("by", ["ctrl-c", "kill"])
+@pytest.mark.parametrize("by", ["ctrl-c", pytest.param("kill", marks=pytest.mark.slow)])
 def test_a_comparison_goes_on_and_its_tables_are_the_same(by, fedtrip, here, tmp_path):
     out = here / "cut"
     process = start(tmp_path, "compare", *COMPARISON, "--workers", 2, "--resume", "--out", out)

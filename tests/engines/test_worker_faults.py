@@ -43,7 +43,12 @@ class Faulty(FedAvg):
         return super().client(received, memory, local)
 
 
-FAULTS = ["stopped", "asleep", "python", "torch"]
+FAULTS = [
+    "stopped",
+    pytest.param("asleep", marks=pytest.mark.slow),
+    pytest.param("python", marks=pytest.mark.slow),
+    "torch",
+]
 
 
 @pytest.fixture
@@ -62,7 +67,7 @@ def test_a_worker_that_hangs_or_lacks_memory_is_replaced(what, blobs, tmp_path):
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("what", ["stopped", "python"])
+@pytest.mark.parametrize("what", [pytest.param("stopped", marks=pytest.mark.slow), "python"])
 def test_what_happens_every_time_ends_in_one_clear_line(what, blobs, tmp_path):
     federation = federation_of(Faulty(os.getpid(), str(tmp_path), what, times=99), blobs, per_round=1)
     why = "it made no progress for 2 s" if what == "stopped" else "it ran out of memory"
@@ -71,7 +76,7 @@ def test_what_happens_every_time_ends_in_one_clear_line(what, blobs, tmp_path):
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("what", ["stopped", "torch"])
+@pytest.mark.parametrize("what", ["stopped", pytest.param("torch", marks=pytest.mark.slow)])
 def test_a_trial_whose_process_hangs_or_lacks_memory_goes_on_in_another(what, blobs, tmp_path):
     small = {"rounds": 3, "clients": 4, "per_round": 2, "samples_per_client": 10, "batch_size": 5}
     federation = prepare(Experiment(**small, method="fedavg"), data=fedtrip.from_arrays(**blobs))
