@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint bench results docs evidence wheel clean
+.PHONY: demo test test-slow lint bench results docs evidence reliability reliability-overhead wheel clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -44,6 +44,12 @@ evidence: .venv/ready  ## measures docs/evidence/ again: ten methods on digits, 
 	    cp runs/evidence-$$alpha/$$file docs/evidence/digits-dirichlet-$$alpha/ || exit 1; \
 	  done || exit 1; \
 	done
+
+reliability: .venv/ready  ## kills, faults, bad input, cost of checkpoints; writes docs/reliability.md
+	$(BIN)/python tests/reliability.py
+
+reliability-overhead: .venv/ready  ## only the cost of checkpoints, when nothing else runs on the machine
+	$(BIN)/python tests/reliability.py overhead
 
 wheel: .venv/ready
 	$(BIN)/python -m build

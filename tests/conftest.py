@@ -9,7 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 from torch import nn
+
+# No property depends on how busy the machine is.
+settings.register_profile("fedtrip", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("fedtrip")
 
 
 @dataclass(frozen=True)

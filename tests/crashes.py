@@ -2,7 +2,8 @@
 
 A life is a fork of this process (which has imported everything and run nothing), so that hundreds of real deaths are
 cheap. In a life, every renaming (before and after), every removal of a file, every half-written file and every line of
-metrics counts as one moment; the life ends at the moment it is told, by `os.kill(os.getpid(), SIGKILL)`.
+metrics counts as one moment; the life ends at the moment it is told, by `os.kill(os.getpid(), SIGKILL)`. Or it is left
+alone, and its process group killed from outside after a random time.
 """
 
 import builtins
@@ -11,6 +12,7 @@ import os
 import random
 import signal
 import sys
+import time
 import traceback
 from pathlib import Path
 
@@ -18,7 +20,7 @@ import numpy as np
 from torch import nn
 
 import fedtrip
-from fedtrip import run_writer, runs, store
+from fedtrip import checkpoint, run_writer, runs, store
 from fedtrip.engines.pool import PoolEngine
 
 
@@ -92,7 +94,10 @@ class Moments:
 def live(case, out, last, report):
     """One life: the run, or what is left of it; its outcome is written to `report`."""
     moments = Moments(last)
-    moments.watch()
+    if not case.get("random_kills"):
+        moments.watch()
+    if case.get("synced"):
+        checkpoint.SECONDS_BETWEEN_SYNCS, checkpoint.SYNCING_PART = 0.0, 1e9
     fields = dict(case["experiment"])
     model = normalised if case.get("normalised") else None
     experiment = fedtrip.Experiment(**fields)
@@ -108,17 +113,24 @@ def live(case, out, last, report):
     Path(report).write_text(json.dumps(outcome))
 
 
-def born(case, out, last, report):
-    """Start a life and wait for its end; its outcome, or None if it was killed."""
+def born(case, out, last, report, seconds=None):
+    """Start a life and wait for its end, or kill it after so many seconds; its outcome, or None if it was killed."""
     Path(report).unlink(missing_ok=True)
     child = os.fork()
     if child == 0:
         try:
-            os.setpgid(0, 0)
             live(case, out, last, report)
         finally:
             os._exit(0)
-    _, status = os.waitpid(child, 0)
+    os.setpgid(child, child)  # before it can start a process of its own: that takes longer
+    until = time.monotonic() + (seconds if seconds is not None else 1e9)
+    ended, status = 0, 0
+    while not ended and time.monotonic() < until:
+        time.sleep(0.0005)
+        ended, status = os.waitpid(child, os.WNOHANG)
+    if not ended:
+        os.killpg(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         assert os.WTERMSIG(status) == signal.SIGKILL
         return None
@@ -142,6 +154,8 @@ def crash(case, folder):
     if "sha" not in whole:
         return {"wrong": [["whole", whole]], "kills": 0}
     wanted = {"sha": whole["sha"], **left_in(folder / "whole")}
+    if case.get("random_kills"):
+        return kill_at_random(case, folder, wanted, report)
     dice, count = random.Random(case.get("seed", 0)), len(whole["moments"])
     plans = [[moment] for moment in range(1, count + 1, case.get("every", 1))]
     plans += [[dice.randint(1, count) for _ in range(30)] for _ in range(case.get("chains", 0))]
@@ -159,7 +173,26 @@ def crash(case, folder):
             names = [whole["moments"][moment - 1] for moment in plan[:1]]
             differing = [key for key in wanted if found.get(key) != wanted[key]]
             wrong.append([names, found if "sha" not in found else differing])
-    return {"wrong": wrong, "kills": kills, "moments": whole["moments"]}
+    return {"wrong": wrong, "kills": kills, "runs": len(plans), "moments": whole["moments"]}
+
+
+def kill_at_random(case, folder, wanted, report):
+    """Kill the process group after random times, until it was killed so often; every run is brought to its end."""
+    began = time.monotonic()
+    born(case, folder / "timed", None, report)
+    longest, dice = time.monotonic() - began, random.Random(case.get("seed", 0))
+    kills, wrong, runs_done = 0, [], 0
+    while kills < case["random_kills"]:
+        out, ended, in_this = folder / f"random{runs_done}", None, 0
+        while ended is None:
+            seconds = dice.uniform(0, longest) if in_this < 8 else None
+            ended = born(case, out, None, report, seconds)
+            in_this += ended is None
+        kills, runs_done = kills + in_this, runs_done + 1
+        found = {"sha": ended["sha"], **left_in(out)} if "sha" in ended else ended
+        if found != wanted:
+            wrong.append([f"run {runs_done}, {in_this} kills", found.get("sha", found)])
+    return {"wrong": wrong, "kills": kills, "runs": runs_done}
 
 
 if __name__ == "__main__":

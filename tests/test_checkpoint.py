@@ -83,7 +83,11 @@ def test_a_checkpoint_has_one_file_a_client_and_the_servers(interrupted):
     assert {path.name for path in (run / "checkpoint/clients").iterdir()} == {
         f"{client}-{last[client]}.safetensors" for client in took_part
     }
-    assert {path.name for path in (run / "checkpoint").iterdir()} == {"clients", "server.safetensors"}
+    assert {path.name for path in (run / "checkpoint").iterdir()} == {
+        "clients",
+        "server.safetensors",
+        "synced.safetensors",
+    }
 
 
 def metrics(run):
@@ -156,7 +160,7 @@ DAMAGES = {
         lambda path: save_file({"a": torch.ones(2)}, path, metadata={"fedtrip": "[1]"}),
         "cannot be read",
     ),
-    "next-schema": (SERVER, with_header(schema=2), "has schema version 2; accepted: 1"),
+    "next-schema": (SERVER, with_header(schema=3), "has schema version 3; accepted: 1, 2"),
     "forged-round": (SERVER, forged_header(round=1), "cannot be read: it is damaged"),
     "negative-round": (SERVER, forged_header(round=-1), "cannot be read: it is damaged"),
     "no-round": (SERVER, forged_header(round=None), "cannot be read: "),

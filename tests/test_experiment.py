@@ -121,8 +121,8 @@ def test_toml_and_back(tmp_path):
         dataset="npz:a \"file\".npz", mean=(0.1, 1 / 3), std=(1.0, 2e-5), partition="orthogonal:3", draw="nested",
         clients=7, per_round=2, samples_per_client=11, model="my.own:Net", representation="layer.1",
         method={"name": "fedtrip", "mu": 0.1, "xi": "gap"}, rounds=12, local_epochs=2, batch_size=3, lr=0.1 + 0.2,
-        momentum=0.0, weight_decay=1e-4, keep_optimizer_state=True, eval_every=4, target=0.6, stop_at_target=True,
-        snapshot=(1, 12), seed=2**63 - 1,
+        momentum=0.0, weight_decay=1e-4, keep_optimizer_state=True, dropout=0.1, corrupt=1.0, eval_every=4,
+        target=0.6, stop_at_target=True, snapshot=(1, 12), seed=2**63 - 1,
     )  # fmt: skip
     again = written(experiment, tmp_path)
     assert again == experiment

@@ -203,6 +203,14 @@ def test_runs_with_two_workers_killed(tmp_path):
     assert answer["wrong"] == []
 
 
+def test_runs_whose_every_state_is_synced_killed_at_any_moment_and_at_random(tmp_path):
+    few = {"experiment": {**SMALL, "method": "fedtrip", "rounds": 2, "dropout": 0.2}, "synced": True}
+    moments, at_random = crashed([{**few, "every": 3}, {**few, "random_kills": 20}], tmp_path)
+    assert moments["wrong"] == at_random["wrong"] == []
+    assert "after synced.safetensors" in moments["moments"]
+    assert at_random["kills"] >= 20
+
+
 # ---- what is asked for
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from fedtrip.engines import make_engine, worker_count
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment import Experiment
 from fedtrip.federation import Federation, ModelSource, prepare
-from fedtrip.flat import FlatModel
+from fedtrip.flat import FlatModel, state_sha256
 from fedtrip.result import Result
 from fedtrip.rounds import FederationState, RoundDetails, RoundRecord, RunEnded, initial_state, rounds
 from fedtrip.run_writer import RunWriter
@@ -54,6 +54,7 @@ def run(
     out: Path | str | None = None,
     overwrite: bool = False,
     resume: bool = False,
+    checkpoint_every: int = 1,
     workers: int | None = None,
     on_round: OnRound | None = None,
     progress: bool = False,
@@ -63,7 +64,8 @@ def run(
     `model` is your own module, or a function that makes it (then its initial weights depend on the seed); `data` is
     a `DataSet` (see `from_arrays`, `from_clients`), the four arrays (x_train, y_train, x_test, y_test), or a dict of
     them. `out` writes a run folder; with `resume` the run goes on where that folder's was interrupted, and ends with
-    the same bits as if it never had been. `workers` is the number of processes (default: the cores); it does not
+    the same bits as if it never had been; what it goes on from is written every `checkpoint_every` rounds, and when
+    `on_round` ends the run by an exception. `workers` is the number of processes (default: the cores); it does not
     change the result. `on_round` is called with each round's record.
     """
     where = Path(out) if out is not None else None
@@ -76,7 +78,15 @@ def run(
         data_dir=data_dir,
         progress=progress,
     )
-    return run_federation(federation, out=where, overwrite=overwrite, resume=resume, workers=workers, on_round=on_round)
+    return run_federation(
+        federation,
+        out=where,
+        overwrite=overwrite,
+        resume=resume,
+        checkpoint_every=checkpoint_every,
+        workers=workers,
+        on_round=on_round,
+    )
 
 
 @one_thread()
@@ -86,15 +96,30 @@ def run_federation(
     out: Path | None = None,
     overwrite: bool = False,
     resume: bool = False,
+    checkpoint_every: int = 1,
     workers: int | None = None,
     on_round: OnRound | None = None,
 ) -> Result:
     """Run a prepared federation."""
-    experiment = federation.experiment
     worker_count(workers)  # checked before anything is written
-    writer = None if out is None else RunWriter(out, experiment, overwrite=overwrite, resume=resume)
-    if writer is not None and writer.is_finished:
-        return replace(load_result(writer.out), build=partial(copy.deepcopy, federation.module))
+    if out is None:
+        return _run(federation, None, workers, on_round)
+    writer = RunWriter(
+        out,
+        federation.experiment,
+        overwrite=overwrite,
+        resume=resume,
+        origin={"data": federation.dataset.sha256(), "model": state_sha256(federation.module.state_dict())},
+        checkpoint_every=checkpoint_every,
+    )
+    with closing(writer):
+        if writer.is_finished:
+            return replace(load_result(writer.out), build=partial(copy.deepcopy, federation.module))
+        return _run(federation, writer, workers, on_round)
+
+
+def _run(federation: Federation, writer: RunWriter | None, workers: int | None, on_round: OnRound | None) -> Result:
+    experiment = federation.experiment
     flat = FlatModel(federation.module, federation.dataset.sample_shape)
     state = initial_state(federation, writer.checkpoint.store if writer is not None else ClientStore())
     records = list(writer.continue_from(state)) if writer is not None else []
@@ -108,7 +133,8 @@ def run_federation(
                         _keep_snapshot(writer, flat, state, details)
                     writer.record(record, state)
                 if on_round is not None:
-                    on_round(record)
+                    with _saved_if_left(writer, state):
+                        on_round(record)
     except RunEnded as problem:
         ended = str(problem)
         records.append(problem.record)
@@ -118,8 +144,6 @@ def run_federation(
             on_round(problem.record)
     finally:
         state.memories.close()
-        if writer is not None:
-            writer.close()
     result = Result(
         experiment=experiment,
         records=tuple(records),
@@ -132,6 +156,17 @@ def run_federation(
     if writer is not None:
         writer.finish(result.state, result.summary())
     return result
+
+
+@contextmanager
+def _saved_if_left(writer: RunWriter | None, state: FederationState) -> Iterator[None]:
+    """Whoever ends a run between two rounds finds all rounds in its checkpoint."""
+    try:
+        yield
+    except BaseException:
+        if writer is not None:
+            writer.save(state)
+        raise
 
 
 def load_result(

@@ -4,14 +4,13 @@ report.html."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from fedtrip.api import Data, as_dataset
-from fedtrip.checkpoint import Checkpoint
+from fedtrip.comparison_folder import PLOT, REPORT, TABLE, check_comparison_folder, comparison_folder, writing
 from fedtrip.convergence_plot import draw_convergence
 from fedtrip.device import Device
 from fedtrip.engines import worker_count
@@ -21,15 +20,11 @@ from fedtrip.federation import ModelSource
 from fedtrip.files import write_json, write_text
 from fedtrip.prepared import Preparer
 from fedtrip.report import write_report
-from fedtrip.report.folders import MANIFEST
 from fedtrip.result import Result
 from fedtrip.rounds import RoundRecord
-from fedtrip.runs import CHECKPOINT, EXPERIMENT, check_folder, remove_run
 from fedtrip.tables import as_csv, as_markdown, as_records
-from fedtrip.trials import Trial, run_trials
+from fedtrip.trials import Stop, Trial, run_trials
 from fedtrip.variants import Row, Variant, default_methods, make_variants, read_results, run_folder, summarise
-
-TABLE, PLOT, REPORT = "table.md", "convergence.png", "report.html"
 
 
 class Watcher(Protocol):
@@ -68,17 +63,21 @@ def compare(
     data_dir: Path | str | None = None,
     workers: int | None = None,
     overwrite: bool = False,
+    resume: bool = False,
     progress: bool = False,
     device: Device | None = None,
     watcher: Watcher | None = None,
     command: str | None = None,
+    stop: Stop = lambda: False,
 ) -> Comparison:
     """Run every variant on the same seeds: same partition, same initial model, same clients each round.
 
     `methods` are the names to compare (default: the paper's six), `sweeps` maps `METHOD.option`, `method.option` or a
     field of the experiment to the values to try. Trials run side by side on `workers` processes (default: the cores).
-    With a `device` the table has the estimated seconds to target on it. `command` is what repeats the comparison, if it
-    was typed; it is stored, and shown in the report.
+    With `resume` the comparison that `out` holds goes on, if there is one: finished trials are not repeated, and the
+    tables are as if it never had been interrupted. When `stop` says so, all trials end after their current round and
+    `KeyboardInterrupt` is raised. With a `device` the table has the estimated seconds to target on it.
+    `command` is what repeats the comparison, if it was typed; it is stored, and shown in the report.
     """
     base, where = experiment or Experiment(), Path(out)
     if trials < 1:
@@ -86,17 +85,9 @@ def compare(
     worker_count(workers)
     variants = make_variants(base, methods or default_methods(), sweeps or {})
     seeds = range(base.seed, base.seed + trials)
-    check_folder(where, MANIFEST, "comparison", overwrite)
+    check_comparison_folder(where, overwrite, resume)
     prepared = Preparer(model, None if data is None else as_dataset(data), data_dir, progress=progress)
-    complete = [prepared(variant.experiment).experiment for variant in variants]  # all checked before anything is run
-
-    try:
-        _remove_runs(where)
-        where.mkdir(parents=True, exist_ok=True)
-        manifest = {"variants": {v.label: v.folder for v in variants}, "seeds": list(seeds), "command": command}
-        write_json(where / MANIFEST, manifest)
-    except OSError as problem:
-        raise UserError(f"--out '{where}' cannot be written: {problem.strerror or problem}") from None
+    federations = [prepared(variant.experiment) for variant in variants]  # all checked before anything is run
     todo = [
         Trial(
             name=f"{variant.label}, seed {seed}",
@@ -107,34 +98,22 @@ def compare(
         for seed in seeds
         for variant in variants
     ]
-    if watcher is not None:
-        watcher.begin(variants, trials)
-    for trial in run_trials(todo, workers=workers, on_round=watcher.round if watcher is not None else None):
+    with comparison_folder(where, variants, seeds, federations, command, overwrite=overwrite, resume=resume):
         if watcher is not None:
-            watcher.finished(trial)
+            watcher.begin(variants, trials)
+        told = watcher.round if watcher is not None else None
+        for trial in run_trials(todo, workers=workers, on_round=told, stop=stop):
+            if watcher is not None:
+                watcher.finished(trial)
 
-    results = read_results(where, variants, seeds)
-    rows = summarise(variants, results, device)
-    title = f"{complete[0].dataset}, {complete[0].model}, {complete[0].partition}"
-    write_text(where / TABLE, as_markdown(rows, title))
-    write_text(where / "table.csv", as_csv(rows))
-    write_json(where / "table.json", as_records(rows))
-    draw_convergence(results, where / PLOT, title)
-    write_report(results, where / REPORT, commands=[command] if command else [], prepare=prepared)
+        results = read_results(where, variants, seeds)
+        rows = summarise(variants, results, device)
+        complete = federations[0].experiment
+        title = f"{complete.dataset}, {complete.model}, {complete.partition}"
+        with writing(where):
+            write_text(where / TABLE, as_markdown(rows, title))
+            write_text(where / "table.csv", as_csv(rows))
+            write_json(where / "table.json", as_records(rows))
+            draw_convergence(results, where / PLOT, title)
+            write_report(results, where / REPORT, commands=[command] if command else [], prepare=prepared)
     return Comparison(title, rows, results, where)
-
-
-def _remove_runs(out: Path) -> None:
-    """Remove what an earlier comparison wrote there, and nothing else."""
-    for name in (TABLE, "table.csv", "table.json", PLOT, REPORT):
-        (out / name).unlink(missing_ok=True)
-    variants = sorted((out / "runs").glob("*/")) if (out / MANIFEST).exists() else []
-    for run in (run for variant in variants for run in sorted(variant.glob("*/"))):
-        if (run / EXPERIMENT).is_file():
-            Checkpoint(run / CHECKPOINT).remove()
-            remove_run(run)
-        with suppress(OSError):  # it holds something else
-            run.rmdir()
-    for emptied in (*variants, out / "runs"):
-        with suppress(OSError):
-            emptied.rmdir()

@@ -17,3 +17,10 @@ def unknown_name(kind: str, value: str, accepted: Iterable[str], also: str = "")
     suggestion = f" did you mean '{near[0]}'?" if near else ""
     alternatives = ", ".join(known) + (f", or {also}" if also else "")
     return UserError(f"{kind} '{value}' is unknown;{suggestion} accepted: {alternatives}")
+
+
+def is_out_of_memory(problem: BaseException) -> bool:
+    """Whether it says that memory ran out: Python's own error, or the text of PyTorch's."""
+    return isinstance(problem, MemoryError) or (
+        isinstance(problem, RuntimeError) and "DefaultCPUAllocator" in str(problem)
+    )

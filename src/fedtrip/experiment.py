@@ -33,7 +33,8 @@ class MethodChoice(BaseModel):
 class Experiment(BaseModel):
     """Everything that decides a run's bits. Fields left out take defaults that may depend on the others."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    # strict: `true` is no number, and "3" neither
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, strict=True)
 
     schema_version: Literal[1] = 1
     """version of this description's format"""
@@ -74,6 +75,10 @@ class Experiment(BaseModel):
     """λ of a coupled L2 penalty in local training"""
     keep_optimizer_state: bool = False
     """a client keeps its momentum buffer from one of its rounds to the next"""
+    dropout: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """probability that a chosen client never answers; it keeps its memory"""
+    corrupt: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """probability that a client that answers sends NaN, infinity or a wrong shape; it is left out of the round"""
     eval_every: Count = 1
     """rounds between evaluations on the test set; the last round is always evaluated"""
     target: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -109,12 +114,12 @@ class Experiment(BaseModel):
     @field_validator("mean", "std", mode="before")
     @classmethod
     def _one_number_is_a_list(cls, value: object) -> object:
-        return (value,) if isinstance(value, (int, float)) else value
+        return (value,) if isinstance(value, (int, float)) else _tuple(value)
 
     @field_validator("snapshot", mode="before")
     @classmethod
     def _rounds_from_short_forms(cls, value: object) -> object:
-        return round_list(value) if isinstance(value, str) else (value,) if isinstance(value, int) else value
+        return round_list(value) if isinstance(value, str) else (value,) if isinstance(value, int) else _tuple(value)
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
@@ -140,17 +145,26 @@ class Experiment(BaseModel):
     def from_toml(cls, path: Path | str) -> Experiment:
         """Read an experiment file; what it leaves out takes its default."""
         try:
-            fields = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+            text = Path(path).read_text(encoding="utf-8")
         except OSError as problem:
             raise UserError(f"experiment file '{path}' cannot be read: {problem.strerror or problem}") from None
-        except ValueError as problem:  # bad TOML, bad UTF-8, an integer of more digits than Python reads
+        except UnicodeDecodeError as problem:
             raise UserError(f"experiment file '{path}' is not valid TOML: {problem}") from None
+        return cls.from_text(text, f"experiment file '{path}'")
+
+    @classmethod
+    def from_text(cls, text: str, called: str = "experiment") -> Experiment:
+        """Read the text of an experiment file, which errors call so."""
+        try:
+            fields = tomllib.loads(text)
+        except ValueError as problem:  # bad TOML, an integer of more digits than Python reads
+            raise UserError(f"{called} is not valid TOML: {problem}") from None
         except RecursionError:
-            raise UserError(f"experiment file '{path}' is not valid TOML: it is nested too deeply") from None
+            raise UserError(f"{called} is not valid TOML: it is nested too deeply") from None
         try:
             return cls(**fields)
         except UserError as problem:
-            raise UserError(f"experiment file '{path}': {problem}") from None
+            raise UserError(f"{called}: {problem}") from None
 
     def to_toml(self) -> str:
         """The experiment as TOML: every field that has a value, the method's options in a table of their own.
@@ -160,6 +174,15 @@ class Experiment(BaseModel):
         fields = _without_none(self.model_dump(mode="json"))
         fields["method"] = {"name": self.method.name, **fields["method"]["options"]}
         return tomli_w.dumps(fields)
+
+
+def difference(mine: Experiment, theirs: Experiment) -> str | None:
+    """The first field in which another experiment is not mine, in words; None if they are the same."""
+    here, there = (tomllib.loads(both.to_toml()) for both in (mine, theirs))  # TOML has no None, no tuple
+    for name in Experiment.model_fields:
+        if here.get(name) != there.get(name):
+            return f"its {name} is {there.get(name)!r}, here it is {here.get(name)!r}"
+    return None
 
 
 def round_list(text: str) -> tuple[int, ...]:
@@ -194,6 +217,11 @@ def explain(problem: ValidationError) -> str:
             accepted = message.removeprefix("Input should be ")
             findings.append(f"{field} is {_short(error['input'])}; accepted: {accepted}")
     return "; ".join(findings)
+
+
+def _tuple(value: object) -> object:
+    """TOML has lists where Python has tuples."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _without_none(value: Any) -> Any:

@@ -91,7 +91,7 @@ def _check_last_batches(
 ) -> None:
     """Refuse a last batch of one sample where the module cannot train on it, as BatchNorm cannot."""
     some = range(partition.clients) if experiment.samples_per_client is None else range(1)  # equal shares: one is all
-    single = next((k for k in some if partition.samples(k) % experiment.batch_size == 1), None)
+    single = next((k for k in some if (partition.samples(k) - 1) % experiment.batch_size == 0), None)
     if single is not None and not trains_on_one_sample(module, sample_shape):
         raise UserError(
             f"batch_size is {experiment.batch_size}: client {single} has {partition.samples(single)} samples, so its "

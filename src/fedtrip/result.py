@@ -57,6 +57,7 @@ class Result(History):
             "megabytes_to_target": to_target["megabytes"],
             "client_megabytes": self.client_megabytes,
             "refused_uploads": sum(len(r.refused) for r in self.records),
+            "dropped_clients": sum(len(r.dropped) for r in self.records),
             "acceleration": list(self.acceleration),
             "ended": self.ended,
             "model_sha256": self.model_sha256,

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedtrip.client_faults import round_faults
 from fedtrip.engines.base import Engine
 from fedtrip.federation import Federation
 from fedtrip.flat import FlatModel
-from fedtrip.local import Outcome, Task
+from fedtrip.local import Task
 from fedtrip.methods.base import Method, Server, Upload, Vectors, mean
 from fedtrip.randomness import stream
 from fedtrip.store import ClientStore
@@ -39,12 +40,20 @@ class RoundRecord:
     """clients whose upload was left out, and why"""
     client_memory: int = 0
     """bytes that a client of this round keeps until its next, the most of any"""
+    dropped: tuple[int, ...] = ()
+    """chosen clients that never answered"""
+    unchanged: bool = False
+    """whether nobody sent anything usable, so that the model is the one of the round before"""
 
 
 def record_from_json(fields: Mapping[str, Any]) -> RoundRecord:
     """A record from its JSON form, in which tuples are lists and the keys of a table are text."""
-    refused = {int(client): str(reason) for client, reason in fields["refused"].items()}
-    return RoundRecord(**{**fields, "clients": tuple(fields["clients"]), "refused": refused})
+    plain = {
+        "clients": tuple(fields["clients"]),
+        "dropped": tuple(fields.get("dropped", ())),
+        "refused": {int(client): str(reason) for client, reason in fields["refused"].items()},
+    }
+    return RoundRecord(**{**fields, **plain})
 
 
 @dataclass
@@ -120,6 +129,8 @@ def one_round(federation: Federation, engine: Engine, state: FederationState) ->
     number = state.round + 1
     chosen = chosen_clients(experiment.seed, number, experiment.clients, experiment.per_round)
     memories = {client: state.memories.get(client) for client in chosen}
+    faults = round_faults(experiment.seed, number, chosen, experiment.dropout, experiment.corrupt)
+    honest = set(chosen) - set(faults.dropped) - faults.corrupted.keys()
     server = replace(state.server, round=number)
     uploads: list[Upload] = []
     refused: dict[int, str] = {}
@@ -128,15 +139,22 @@ def one_round(federation: Federation, engine: Engine, state: FederationState) ->
     for exchange in range(method.exchanges):
         server = replace(server, exchange=exchange)
         received = _as_sent(method.broadcast(server))
-        tasks = [
-            Task(client, number, exchange, received, memories[client]) for client in chosen if client not in refused
+        asked = [
+            client for client in chosen if client not in refused and (exchange == 0 or client not in faults.dropped)
         ]
-        bytes_down += len(tasks) * size_in_bytes(received)
+        tasks = [
+            Task(client, number, exchange, received, memories[client])
+            for client in asked
+            if client not in faults.dropped
+        ]
+        bytes_down += len(asked) * size_in_bytes(received)
         uploads = []
-        for outcome in engine.clients(tasks):
+        for result in engine.clients(tasks):
+            corruption = faults.corrupted.get(result.client)
+            outcome = result if corruption is None else corruption.of(result)
             bytes_up += size_in_bytes(outcome.upload)
             macs += outcome.macs + sum(vector.numel() for vector in outcome.upload.values())  # and its averaging
-            reason = reason_to_refuse(outcome, server.model)
+            reason = reason_to_refuse(outcome.upload, method.expected(server))
             if reason is not None:
                 refused[outcome.client] = reason
                 continue
@@ -145,24 +163,32 @@ def one_round(federation: Federation, engine: Engine, state: FederationState) ->
         if uploads:
             server = _with_averaged_buffers(method.aggregate(server, uploads), method, uploads)
             why = None if is_finite(server.model) else "the server's step gave a global model that is not finite"
-        else:
+        elif honest:
             reasons = "; ".join(sorted(set(refused.values())))
-            why = f"none of the {len(chosen)} uploads could be used ({reasons})"
+            why = f"none of the {len(tasks)} uploads could be used ({reasons})"
+        else:  # only simulated faults: the federation waits for the next round
+            server = replace(state.server, round=number)
+            break
         if why is not None:
             seconds = time.perf_counter() - began
-            ended = RoundRecord(number, None, None, chosen, bytes_down, bytes_up, macs, seconds, refused)
+            ended = RoundRecord(
+                number, None, None, chosen, bytes_down, bytes_up, macs, seconds, refused, dropped=faults.dropped
+            )
             raise RunEnded(why, ended)
 
-    macs += method.server_operations * server.w.numel()
+    if uploads:
+        macs += method.server_operations * server.w.numel()
     for upload in uploads:
         state.memories.put(upload.client, memories[upload.client])
-    kept = max(memories[upload.client].size_in_bytes() for upload in uploads)
+    kept = max((memories[upload.client].size_in_bytes() for upload in uploads), default=0)
     state.server, state.round = server, number
     accuracy = loss = None
     if number % experiment.eval_every == 0 or number == experiment.rounds:
         accuracy, loss = engine.evaluate(server.model)
     seconds = time.perf_counter() - began
-    record = RoundRecord(number, accuracy, loss, chosen, bytes_down, bytes_up, macs, seconds, refused, kept)
+    record = RoundRecord(
+        number, accuracy, loss, chosen, bytes_down, bytes_up, macs, seconds, refused, kept, faults.dropped, not uploads
+    )
     return record, RoundDetails(tuple(uploads))
 
 
@@ -171,14 +197,20 @@ def size_in_bytes(vectors: Mapping[str, Tensor]) -> int:
     return sum(vector.nbytes for vector in vectors.values())
 
 
-def reason_to_refuse(outcome: Outcome, model: Vectors) -> str | None:
+def reason_to_refuse(upload: Vectors, expected: Vectors) -> str | None:
     """Why an upload cannot be averaged in, or None if it can."""
-    for name, vector in outcome.upload.items():
-        if name in model and vector.shape != model[name].shape:
-            return f"'{name}' has {vector.numel()} elements instead of {model[name].numel()}"
+    for name, like in expected.items():
+        if name not in upload:
+            return f"'{name}' is missing"
+        vector = upload[name]
+        if vector.shape != like.shape:
+            return f"'{name}' has the shape {tuple(vector.shape)} instead of {tuple(like.shape)}"
+        if vector.is_floating_point() != like.is_floating_point():
+            return f"'{name}' is of type {vector.dtype} instead of {like.dtype}"
         if not is_finite({name: vector}):
             return f"'{name}' is not finite"
-    return None
+    unknown = [name for name in upload if name not in expected]
+    return f"'{unknown[0]}' is not what `expected` of the method names" if unknown else None
 
 
 def is_finite(vectors: Mapping[str, Tensor]) -> bool:

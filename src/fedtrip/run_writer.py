@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
@@ -16,8 +15,9 @@ from torch import Tensor
 
 from fedtrip.checkpoint import Checkpoint
 from fedtrip.errors import UserError
-from fedtrip.experiment import Experiment
-from fedtrip.files import write_json, write_text
+from fedtrip.experiment import Experiment, difference
+from fedtrip.files import sync, write_json, write_text
+from fedtrip.lock import FolderLock
 from fedtrip.rounds import FederationState, RoundRecord
 from fedtrip.runs import (
     CHECKPOINT,
@@ -35,50 +35,84 @@ from fedtrip.runs import (
 
 
 class RunWriter:
-    """One run's folder. With `resume` it goes on with the run that the folder holds, if there is one."""
+    """One run's folder, locked. With `resume` it goes on with the run that the folder holds, if there is one.
 
-    def __init__(self, out: Path, experiment: Experiment, *, overwrite: bool, resume: bool = False) -> None:
+    `origin` are digests of data and model; a run that goes on must have the same. A checkpoint is written every
+    `checkpoint_every` rounds.
+    """
+
+    def __init__(
+        self,
+        out: Path,
+        experiment: Experiment,
+        *,
+        overwrite: bool,
+        resume: bool = False,
+        origin: Mapping[str, str] | None = None,
+        checkpoint_every: int = 1,
+    ) -> None:
+        if checkpoint_every < 1:
+            raise UserError(f"checkpoint_every is {checkpoint_every}; accepted: at least 1")
         check_out(out, overwrite, resume)
         self.out = out
-        self.checkpoint = Checkpoint(out / CHECKPOINT)
+        self.checkpoint = Checkpoint(out / CHECKPOINT, experiment, origin)
+        self._every = checkpoint_every
         self._metrics: TextIO | None = None
-        going_on = resume and (out / EXPERIMENT).is_file()
-        self.is_finished = going_on and (out / SUMMARY).is_file()
+        with _writing(out, ""):
+            out.mkdir(parents=True, exist_ok=True)
+            self._lock = FolderLock(out)
         try:
-            if going_on:
-                _check_same(experiment, read_experiment(out), out)
-                if self.is_finished:
-                    self.checkpoint.remove()  # if the process was killed just before it did
-            else:
-                out.mkdir(parents=True, exist_ok=True)
-                self.checkpoint.remove()
-                remove_run(out)
-                write_text(out / EXPERIMENT, experiment.to_toml())
-        except OSError as problem:
-            raise UserError(f"--out '{out}' cannot be written: {problem.strerror or problem}") from None
+            check_out(out, overwrite, resume)  # again: another process may have written until now
+            going_on = resume and (out / EXPERIMENT).is_file()
+            self.is_finished = going_on and (out / SUMMARY).is_file()
+            with _writing(out, ""):
+                if going_on:
+                    _check_same(experiment, read_experiment(out), out)
+                    if self.is_finished:
+                        self.checkpoint.remove()  # if the process was killed just before it did
+                else:
+                    self.checkpoint.remove()
+                    remove_run(out)
+                    write_text(out / EXPERIMENT, experiment.to_toml())
+                    sync(out / EXPERIMENT, out)
+        except BaseException:
+            self.close()
+            raise
 
     def continue_from(self, state: FederationState) -> Sequence[RoundRecord]:
         """Bring a fresh state to where the folder's run was interrupted; its records so far (none for a new run)."""
         records: Sequence[RoundRecord] = ()
         if self.checkpoint.exists():
-            self.checkpoint.restore(state)
-            records = read_records(self.out, at_most=state.round)
-            if len(records) < state.round:
-                raise UserError(f"'{self.out / METRICS}' has {len(records)} rounds, its checkpoint {state.round}")
-            if [record.round for record in records] != list(range(1, state.round + 1)):
-                raise UserError(f"'{self.out / METRICS}' is damaged: its rounds are not 1 to {state.round}")
-            state.memories.forget_outdated()
+            try:
+                self.checkpoint.restore(state)
+                records = self._records_until(state.round)
+            except UserError as problem:
+                raise UserError(f"{problem}{self.checkpoint.way_out()}") from None
         with _writing(self.out):
             _remove_half_written(self.out)
             write_text(self.out / METRICS, "".join(_line(record) for record in records))
             self._metrics = (self.out / METRICS).open("a", encoding="utf-8")
         return records
 
+    def _records_until(self, last: int) -> Sequence[RoundRecord]:
+        records = read_records(self.out, at_most=last)
+        if len(records) < last:
+            raise UserError(f"'{self.out / METRICS}' has {len(records)} rounds, its checkpoint {last}")
+        if [record.round for record in records] != list(range(1, last + 1)):
+            raise UserError(f"'{self.out / METRICS}' is damaged: its rounds are not 1 to {last}")
+        return records
+
     def record(self, record: RoundRecord, state: FederationState) -> None:
-        """Append a round's line and write the checkpoint that makes it count."""
+        """Append a round's line and, if it is its turn, write the checkpoint that makes it count."""
         self.note(record)
+        if record.round % self._every == 0:
+            with _writing(self.out):
+                self.checkpoint.save(state, metrics=self.out / METRICS)
+
+    def save(self, state: FederationState) -> None:
+        """Write a checkpoint at once: the run is about to be left."""
         with _writing(self.out):
-            self.checkpoint.save(state)
+            self.checkpoint.save(state, metrics=self.out / METRICS, at_once=True)
 
     def note(self, record: RoundRecord) -> None:
         """Append a round's line."""
@@ -98,23 +132,27 @@ class RunWriter:
         """Write the model, then the summary: a folder with a summary is a finished run."""
         with _writing(self.out):
             write_model(self.out / MODEL, state)
+            sync(self.out / MODEL, self.out / METRICS)
             write_json(self.out / SUMMARY, summary)
+            sync(self.out / SUMMARY, self.out)
         self.checkpoint.remove()
 
     def close(self) -> None:
-        """Leave the folder as it is."""
+        """Leave the folder as it is, to whoever wants to write it."""
         if self._metrics is not None:
             with suppress(OSError):  # of a line that could not be written, which was told already
                 self._metrics.close()
+        self._lock.release()
 
 
 @contextmanager
-def _writing(out: Path) -> Iterator[None]:
+def _writing(out: Path, hint: str = "; --resume goes on when it can") -> Iterator[None]:
     """A disk that is full or gone is told in one line; the folder is good up to its last checkpoint."""
     try:
         yield
     except (OSError, SafetensorError) as problem:
-        raise UserError(f"--out '{out}' cannot be written: {problem}; --resume goes on when it can") from None
+        told = problem.strerror if isinstance(problem, OSError) and problem.strerror else problem
+        raise UserError(f"--out '{out}' cannot be written: {told}{hint}") from None
 
 
 def _remove_half_written(out: Path) -> None:
@@ -134,10 +172,8 @@ def _line(record: RoundRecord) -> str:
 
 def _check_same(experiment: Experiment, stored: Experiment, out: Path) -> None:
     """Refuse to go on with another experiment than the folder's."""
-    mine, theirs = (tomllib.loads(both.to_toml()) for both in (experiment, stored))  # TOML has no None, no tuple
-    for name in Experiment.model_fields:
-        if (here := mine.get(name)) != (there := theirs.get(name)):
-            raise UserError(
-                f"--out '{out}' holds another experiment: its {name} is {there!r}, here it is {here!r}; "
-                "accepted: the same experiment, another folder, or --overwrite without --resume"
-            )
+    if (other := difference(experiment, stored)) is not None:
+        raise UserError(
+            f"--out '{out}' holds another experiment: {other}; accepted: the same experiment, another folder, or "
+            "--overwrite without --resume"
+        )

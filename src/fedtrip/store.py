@@ -4,6 +4,7 @@ into memory lies on disk."""
 from __future__ import annotations
 
 import json
+import math
 import re
 import tempfile
 import zlib
@@ -17,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from fedtrip.errors import UserError
-from fedtrip.files import replacing
+from fedtrip.files import replacing, sync
 from fedtrip.methods.base import Memory, Vectors
 
 BUDGET = 256 * 2**20
@@ -28,8 +29,8 @@ class ClientStore:
     """Memories by client; a client that never took part has an empty one.
 
     A file is named after its client and the round it is of, `CLIENT-ROUND.safetensors`, so that the memories of an
-    earlier round are still there while the next one is being written. Without a folder a temporary one is used, when
-    it is needed.
+    earlier round are still there while the next one is being written. A memory without vectors, as of FedAvg, needs
+    no file: `bare` says of which round it is. Without a folder a temporary one is used, when it is needed.
     """
 
     def __init__(self, folder: Path | None = None, budget: int = BUDGET) -> None:
@@ -37,9 +38,11 @@ class ClientStore:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._recent: OrderedDict[int, Memory] = OrderedDict()
         self._bytes = 0
+        self.bare: dict[int, int] = {}
         self._unwritten: set[int] = set()
+        self._unsynced: set[int] = set()
         self._on_disk: dict[int, int] = {}
-        self._outdated: list[Path] = []
+        self._outdated: set[Path] = set()
 
     def get(self, client: int) -> Memory:
         """What the client remembers."""
@@ -47,15 +50,24 @@ class ClientStore:
             self._recent.move_to_end(client)
             return self._recent[client]
         if client not in self._on_disk:
-            return Memory()
+            return Memory(last_round=self.bare.get(client))
         memory = _read(self._path(client, self._on_disk[client]), client, self._on_disk[client])
         self._keep(client, memory)
         return memory
 
     def put(self, client: int, memory: Memory) -> None:
         """The client remembers this from now on."""
-        self._unwritten.add(client)
-        self._keep(client, memory)
+        if memory.packed() or memory.last_round is None:
+            self.bare.pop(client, None)
+            self._unwritten.add(client)
+            self._keep(client, memory)
+            return
+        self.bare[client] = memory.last_round
+        if (replaced := self._recent.pop(client, None)) is not None:
+            self._bytes -= replaced.size_in_bytes()
+        self._unwritten.discard(client)
+        if client in self._on_disk:
+            self._outdated.add(self._path(client, self._on_disk.pop(client)))
 
     def write(self) -> None:
         """Write what has changed since the last time; files of earlier rounds stay until `forget_outdated`."""
@@ -63,28 +75,43 @@ class ClientStore:
             self._write(client, self._recent[client])
         self._unwritten.clear()
 
+    def sync(self) -> None:
+        """Bring what `write` wrote since the last time to the disk itself."""
+        sync(*(self._path(client, self._on_disk[client]) for client in sorted(self._unsynced & self._on_disk.keys())))
+        if self._unsynced:
+            sync(self._place())
+        self._unsynced.clear()
+
     def forget_outdated(self) -> None:
         """Remove files that a later one has taken the place of."""
-        for path in self._outdated:
+        for path in sorted(self._outdated):
             path.unlink(missing_ok=True)
         self._outdated.clear()
 
-    def restore(self, last_round: int) -> None:
-        """Take up the folder's memories as they were after this round; all other files of ours are outdated."""
+    def restore(self, last_round: int, bare: Mapping[int, int] | None = None, check_after: float = math.inf) -> None:
+        """Take up the folder's memories as they were after this round; all other files of ours are outdated.
+
+        Files of rounds after `check_after` may not have reached the disk: they are read now, others when needed.
+        """
+        self.bare = dict(bare or {})
         files: dict[tuple[int, int], Path] = {}
         for path in self._place().iterdir():
             if named := _NAME.fullmatch(path.name):
                 files[int(named["client"]), int(named["round"])] = path
             elif _HALF_WRITTEN.fullmatch(path.name):
-                self._outdated.append(path)
+                self._outdated.add(path)
         for client, round_number in sorted(files):
-            if round_number <= last_round:
+            if round_number <= last_round and client not in self.bare:
                 self._on_disk[client] = round_number
-        self._outdated += [path for (client, number), path in files.items() if self._on_disk.get(client) != number]
+        for (client, round_number), path in files.items():
+            if self._on_disk.get(client) != round_number:
+                self._outdated.add(path)
+            elif round_number > check_after:
+                _read(path, client, round_number)
 
     def __len__(self) -> int:
         """How many clients have a memory."""
-        return len(self._on_disk.keys() | self._recent.keys())
+        return len(self._on_disk.keys() | self._recent.keys() | self.bare.keys())
 
     def close(self) -> None:
         """Give the temporary folder back, if there is one."""
@@ -111,8 +138,10 @@ class ClientStore:
         except (OSError, SafetensorError) as problem:
             raise UserError(f"the memory of a client, '{path}', cannot be written: {problem}") from None
         if client in self._on_disk and self._on_disk[client] != memory.last_round:
-            self._outdated.append(self._path(client, self._on_disk[client]))
+            self._outdated.add(self._path(client, self._on_disk[client]))
+        self._outdated.discard(path)  # of a round that was interrupted and is done again
         self._on_disk[client] = memory.last_round
+        self._unsynced.add(client)
         if self._folder is None:  # nobody goes back to an earlier round
             self.forget_outdated()
 
@@ -143,7 +172,7 @@ def _read(path: Path, client: int, round_number: int) -> Memory:
     return Memory.unpacked(vectors, round_number)
 
 
-def write_vectors(path: Path, vectors: Mapping[str, torch.Tensor], header: Mapping[str, int]) -> None:
+def write_vectors(path: Path, vectors: Mapping[str, torch.Tensor], header: Mapping[str, Any]) -> None:
     """Write vectors with a header and a checksum of both, which safetensors itself does not have."""
     own: Vectors = {}
     places: set[int] = set()

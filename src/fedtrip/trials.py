@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
@@ -13,12 +13,14 @@ from fedtrip.api import run_federation
 from fedtrip.data.dataset import DataSet
 from fedtrip.engines import worker_count
 from fedtrip.engines.handover import Handover, SharedData, handover, share_data
-from fedtrip.engines.process import WorkerLost, WorkerProcess, answer, request
+from fedtrip.engines.process import TICK, WorkerLost, WorkerProcess, answer, lost_for_good, request
 from fedtrip.engines.shared import SharedBlock
 from fedtrip.federation import Federation
 from fedtrip.rounds import RoundRecord
 
 ATTEMPTS = 3
+DONE, STOP = "done", "stop"
+"""What is said between the processes beside records and work."""
 
 
 @dataclass(frozen=True)
@@ -32,22 +34,33 @@ class Trial:
 
 
 OnTrialRound = Callable[[Trial, RoundRecord], None]
+Stop = Callable[[], bool]
+"""Whether to end after the rounds under way; see `fedtrip.interruption`."""
 
 
-def run_trials(trials: Sequence[Trial], *, workers: int | None, on_round: OnTrialRound | None) -> Iterator[Trial]:
+def run_trials(
+    trials: Sequence[Trial], *, workers: int | None, on_round: OnTrialRound | None, stop: Stop = lambda: False
+) -> Iterator[Trial]:
     """Run all trials, as many at once as there are workers (default: the cores); yields each one that is finished.
 
-    A trial whose folder holds part of it goes on from there; so does one whose process died.
+    A trial whose folder holds part of it goes on from there; so does one whose process died or hangs. When `stop`
+    says so, every trial ends after its current round, and `KeyboardInterrupt` is raised.
     """
     count = min(worker_count(workers), len(trials))
     if count == 1:
         for trial in trials:
-            told = None if on_round is None else partial(on_round, trial)
+
+            def told(record: RoundRecord, trial: Trial = trial) -> None:
+                if on_round is not None:
+                    on_round(trial, record)
+                if stop():
+                    raise KeyboardInterrupt
+
             run_federation(trial.prepare(), out=trial.out, resume=True, workers=workers, on_round=told)
             yield trial
         return
     with _TrialPool(count) as pool:
-        yield from pool.run(trials, on_round)
+        yield from pool.run(trials, on_round, stop)
 
 
 class _TrialPool:
@@ -72,24 +85,28 @@ class _TrialPool:
         for _dataset, block, _shared in self._blocks.values():
             block.close()
 
-    def run(self, trials: Sequence[Trial], on_round: OnTrialRound | None) -> Iterator[Trial]:
+    def run(self, trials: Sequence[Trial], on_round: OnTrialRound | None, stop: Stop) -> Iterator[Trial]:
         waiting = deque(trials)
         attempts = {trial.name: 0 for trial in trials}
-        while waiting or self._processes:
-            while waiting and len(self._processes) < self._count:
+        stopping = False
+        while self._processes or (waiting and not stopping):
+            while waiting and len(self._processes) < self._count and not stopping:
                 self._start(waiting.popleft())
-            for connection in wait(list(self._processes)):
-                assert isinstance(connection, Connection)
-                process, trial = self._processes[connection]
+            answering = wait(list(self._processes), timeout=TICK)
+            for connection, (process, trial) in list(self._processes.items()):
                 try:
+                    if connection not in answering:
+                        process.check_progress()
+                        continue
                     news = process.receive()
                 except WorkerLost as problem:
                     process.stop()
                     del self._processes[connection]
                     attempts[trial.name] += 1
                     if attempts[trial.name] >= ATTEMPTS:
-                        lost = f"trial {trial.name} lost its process {ATTEMPTS} times: {problem}"
-                        raise RuntimeError(lost) from problem
+                        raise lost_for_good(
+                            f"trial {trial.name} lost its process {ATTEMPTS} times: {problem}"
+                        ) from problem
                     waiting.appendleft(trial)
                     continue
                 if isinstance(news, RoundRecord):
@@ -98,7 +115,18 @@ class _TrialPool:
                     continue
                 del self._processes[connection]
                 self._idle.append(process)
-                yield trial
+                if news == DONE:
+                    yield trial
+            if stop() and not stopping:
+                stopping = True
+                self._ask_to_stop()
+        if stopping:
+            raise KeyboardInterrupt
+
+    def _ask_to_stop(self) -> None:
+        for process, _trial in self._processes.values():
+            with suppress(WorkerLost):  # it is found out when nothing comes any more
+                process.send(STOP)
 
     def _start(self, trial: Trial) -> None:
         """Give the trial to an idle process that has its data, or to a new one."""
@@ -126,9 +154,26 @@ class _TrialPool:
         return self._blocks[id(dataset)][2]
 
 
+class _Stopped(Exception):
+    """In a worker: the parent asked to stop, or is gone."""
+
+
 def serve(connection: Connection, work: Handover, out: Path) -> None:
     """In the worker process: run trial after trial."""
+
+    def told(record: RoundRecord) -> None:
+        answer(connection, record)
+        if connection.poll():
+            raise _Stopped
+
     while True:
-        run_federation(work.federation(), out=out, resume=True, workers=1, on_round=lambda r: answer(connection, r))
-        answer(connection, "done")
-        work, out = request(connection)
+        try:
+            run_federation(work.federation(), out=out, resume=True, workers=1, on_round=told)
+        except _Stopped:
+            answer(connection, STOP)
+            return
+        answer(connection, DONE)
+        order = request(connection)
+        if order == STOP:
+            return
+        work, out = order

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tally import tally
+
 
 @pytest.fixture(autouse=True)
 def files(here):
@@ -147,6 +149,7 @@ def check(ended, message):
     assert ended.err.startswith("error: ")
     assert ended.err.count("\n") == 1
     assert "Traceback" not in ended.err
+    tally("chosen by hand", "refused")
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD, ids=[" ".join(map(str, bad[0])) for bad in BAD])

@@ -155,7 +155,7 @@ def test_a_worker_killed_in_the_middle_of_its_work_is_replaced_and_the_result_is
 
 def test_work_that_kills_every_worker_is_an_error_and_not_a_hang(blobs, tmp_path):
     federation = federation_of(KillsItself(os.getpid(), str(tmp_path), times=100), blobs, per_round=1)
-    with pytest.raises(RuntimeError, match="lost 3 times at the same work: killed by SIGKILL"):
+    with pytest.raises(UserError, match="lost 3 times at the same work: killed by SIGKILL"):
         with_workers(federation, 1)
     pids = [int(name) for name in os.listdir(tmp_path)]
     assert len(pids) == 3

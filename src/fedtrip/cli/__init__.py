@@ -19,7 +19,7 @@ from fedtrip.cli.partition import partition
 from fedtrip.cli.report import report
 from fedtrip.cli.reproduce import reproduce
 from fedtrip.cli.run import evaluate, run
-from fedtrip.errors import UserError
+from fedtrip.errors import UserError, is_out_of_memory
 
 
 def _help(command: Callable[..., None]) -> str:
@@ -76,6 +76,8 @@ def main() -> None:
     except typer.Abort:
         _fail("interrupted", 130)
     except Exception as problem:
+        if is_out_of_memory(problem):
+            _fail("memory ran out; accepted: fewer --workers, or a smaller model, batch_size or data set")
         if not hasattr(problem, "format_message"):  # not one of the command line parser's: a bug, shown as one
             raise
         _fail(_of_the_parser(problem))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +24,7 @@ from fedtrip.cli.options import (
 )
 from fedtrip.cli.progress import Live, refusals
 from fedtrip.errors import UserError
+from fedtrip.interruption import Interruption
 
 if TYPE_CHECKING:
     from fedtrip.comparison import Comparison
@@ -88,6 +90,9 @@ def compare(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the comparison that --out holds")] = False,
     tensorboard: TensorBoard = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="go on with the comparison that --out holds, or begin it; the same table")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the table as JSON")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="no progress")] = False,
     *,
@@ -121,23 +126,33 @@ def compare(
     described = (device_macs, downlink, uplink)
     if any(value is not None for value in described) and None in described:
         raise UserError("--device-macs, --downlink and --uplink go together; accepted: all three, or none")
+    if resume and folder is None:
+        raise UserError("--resume needs to know which comparison; accepted: --resume --out FOLDER")
     if tensorboard:
         check_tensorboard()
-    with _Progress(quiet, EventFiles.of_run if tensorboard else None) as progress:
-        comparison = run_comparison(
-            base,
-            out=absolute(folder) or unused_folder(f"compare-{base.model}-{base.dataset}"),
-            methods=names,
-            sweeps=read_settings(settings or []),
-            trials=trials,
-            data_dir=absolute(data_dir),
-            workers=workers,
-            overwrite=overwrite,
-            progress=not quiet,
-            device=None if device_macs is None else ClientDevice(device_macs, downlink or 0.0, uplink or 0.0),
-            watcher=progress,
-            command=typed_command(),
-        )
+    where = absolute(folder) or unused_folder(f"compare-{base.model}-{base.dataset}")
+    with _Progress(quiet, EventFiles.of_run if tensorboard else None) as progress, Interruption() as interruption:
+        try:
+            comparison = run_comparison(
+                base,
+                out=where,
+                methods=names,
+                sweeps=read_settings(settings or []),
+                trials=trials,
+                data_dir=absolute(data_dir),
+                workers=workers,
+                overwrite=overwrite,
+                resume=resume,
+                progress=not quiet,
+                device=None if device_macs is None else ClientDevice(device_macs, downlink or 0.0, uplink or 0.0),
+                watcher=progress,
+                stop=lambda: interruption.asked,
+                command=typed_command(),
+            )
+        except KeyboardInterrupt:
+            told = f"interrupted; to go on: the same command with --resume --out {shlex.quote(str(where))}"
+            err.print(told, markup=False, highlight=False, soft_wrap=True)
+            raise
     _show(comparison, as_json)
 
 
@@ -157,13 +172,14 @@ class _Progress:
 
     def round(self, trial: Trial, record: RoundRecord) -> None:
         assert self._live is not None
+        steps = record.round - self._done.get(trial.name, 0)  # a resumed trial begins further on
         self._done[trial.name] = record.round
         if self._open_events is not None:
             if trial.name not in self._events:
                 self._events[trial.name] = self._open_events(trial.out)
             self._events[trial.name](record)
         accuracy = "" if record.accuracy is None else f": {record.accuracy:.4f}"
-        self._live.advance(trial.name + accuracy)
+        self._live.advance(trial.name + accuracy, steps)
         if (message := refusals(record)) is not None:
             self._live.warn(f"{trial.name}: {message}")
 
@@ -186,7 +202,7 @@ class _Progress:
 
 
 def _show(comparison: Comparison, as_json: bool) -> None:
-    from fedtrip.comparison import PLOT, REPORT, TABLE
+    from fedtrip.comparison_folder import PLOT, REPORT, TABLE
     from fedtrip.tables import NOTE, as_records, cells, further_cells, further_header, further_note, header
 
     for label, runs in comparison.results.items():

@@ -21,6 +21,7 @@ PANELS: dict[str, tuple[str, ...]] = {
         "model", "representation", "local_epochs", "batch_size", "lr", "momentum", "weight_decay",
         "keep_optimizer_state",
     ),
+    "Simulated faults": ("dropout", "corrupt"),
     "Measuring": ("target", "stop_at_target", "eval_every", "snapshot", "seed"),
 }  # fmt: skip
 """The experiment's fields that are options, in the order of the help; the method has options of its own."""

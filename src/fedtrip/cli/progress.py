@@ -69,8 +69,10 @@ def note_of(record: RoundRecord, target: float | None) -> str:
 
 
 def refusals(record: RoundRecord) -> str | None:
-    """A line about the uploads that were left out of a round, if any."""
-    if not record.refused:
+    """A line about the clients that did not answer or were left out of a round, if any."""
+    parts = [f"client {client}: never answered" for client in record.dropped]
+    parts += [f"client {client}: {reason}" for client, reason in record.refused.items()]
+    if not parts:
         return None
-    parts = ", ".join(f"client {client}: {reason}" for client, reason in record.refused.items())
-    return f"round {record.round}: left out of the average: {parts}"
+    what = "the model is as it was" if record.unchanged else "left out of the average"
+    return f"round {record.round}: {what}: {', '.join(parts)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +23,7 @@ from fedtrip.cli.options import (
 )
 from fedtrip.cli.progress import Live, note_of, refusals
 from fedtrip.errors import UserError
+from fedtrip.interruption import Interruption
 
 
 @with_experiment_options
@@ -56,8 +58,17 @@ def run(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the run that --out holds")] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="go on with the run that --out holds, or begin it; same bits in the end")
+        bool,
+        typer.Option(
+            "--resume",
+            help="go on with the run that --out holds, or begin it; with a run folder in place of the experiment file "
+            "go on with that run; same bits in the end",
+        ),
     ] = False,
+    checkpoint_every: Annotated[
+        int,
+        typer.Option(help="rounds between checkpoints; does not change the result (default: 1)", show_default=False),
+    ] = 1,
     tensorboard: TensorBoard = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="no progress")] = False,
@@ -76,25 +87,31 @@ def run(
       fedtrip run --dataset fashion-mnist --model cnn --set method.mu=0.4
 
       fedtrip run runs/mine/experiment.toml --seed 1 --out runs/again
+
+      fedtrip run --resume runs/mine
     """
     from fedtrip.api import run_federation
     from fedtrip.event_files import EventFiles
     from fedtrip.experiment import Experiment
     from fedtrip.federation import prepare
-    from fedtrip.runs import check_out, unused_folder
+    from fedtrip.runs import EXPERIMENT, check_out, read_experiment, unused_folder
 
+    if resume and folder is None:
+        if experiment_file is None:
+            raise UserError("--resume needs to know which run; accepted: --resume FOLDER, or --resume --out FOLDER")
+        read_experiment(experiment_file)  # or it is no run folder
+        folder, experiment_file = experiment_file, experiment_file / EXPERIMENT
     base = Experiment.from_toml(experiment_file) if experiment_file is not None else Experiment()
     experiment = experiment_from(base, fields, method, settings or [])
     stem = f"{experiment.method.name}-{experiment.model}-{experiment.dataset}-seed{experiment.seed}"
     where = absolute(folder) or unused_folder(stem)
-    if resume and folder is None:
-        raise UserError("--resume needs to know which run; accepted: --resume --out FOLDER")
     check_out(where, overwrite, resume)
     events = EventFiles.of_run(where) if tensorboard else None
     federation = prepare(experiment, data_dir=absolute(data_dir), progress=not quiet)
     target = federation.experiment.target
     title = f"{experiment.method.name} on {experiment.dataset}"
-    with Live(title, experiment.rounds, quiet=quiet) as live, events or nullcontext():
+    showing = Live(title, experiment.rounds, quiet=quiet)
+    with showing as live, events or nullcontext(), Interruption() as interruption:
         done = 0
 
         def show(record: Any) -> None:
@@ -105,15 +122,22 @@ def run(
                 events(record)
             if (message := refusals(record)) is not None:
                 live.warn(message)
+            if record.round < experiment.rounds:
+                interruption.check()
 
         try:
             result = run_federation(
-                federation, out=where, overwrite=overwrite, resume=resume, workers=workers, on_round=show
+                federation,
+                out=where,
+                overwrite=overwrite,
+                resume=resume,
+                checkpoint_every=checkpoint_every,
+                workers=workers,
+                on_round=show,
             )
         except KeyboardInterrupt:
-            err.print(
-                f"interrupted after round {done}; the same command with --resume --out {where} goes on", soft_wrap=True
-            )
+            told = f"interrupted after round {done}; to go on: fedtrip run --resume {shlex.quote(str(where))}"
+            err.print(told, markup=False, highlight=False, soft_wrap=True)
             raise
     summary = result.summary()
     if as_json:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from fedtrip.engines.base import combined
 from fedtrip.engines.handover import Handover, handover, on_shared_data, share_data
-from fedtrip.engines.process import WorkerLost, WorkerProcess, answer, request
+from fedtrip.engines.process import TICK, WorkerLost, WorkerProcess, answer, lost_for_good, request
 from fedtrip.engines.shared import Layout, SharedBlock
 from fedtrip.federation import Federation
 from fedtrip.local import Outcome, Task
@@ -148,7 +148,10 @@ class PoolEngine:
     def wait_until_ready(self) -> None:
         """Wait for every worker, so that none of the following work is done in this process."""
         while starting := [worker for worker in self._workers if not worker.ready]:
-            self._hear(starting[0])
+            if starting[0].process.connection.poll(TICK):
+                self._hear(starting[0])
+            else:
+                self._hear(starting[0], only_look=True)
 
     def worker_pids(self) -> list[int]:
         """The processes of the pool."""
@@ -179,9 +182,7 @@ class PoolEngine:
             numbers = [number for number, _ in worker.under_way]
             attempts[numbers[0]] += 1
             if attempts[numbers[0]] >= ATTEMPTS:
-                raise RuntimeError(
-                    f"a worker process was lost {ATTEMPTS} times at the same work: {problem}"
-                ) from problem
+                raise lost_for_good(f"a worker process was lost {ATTEMPTS} times at the same work: {problem}")
             waiting.extendleft(reversed(numbers))
 
         while len(results) < count:
@@ -203,10 +204,12 @@ class PoolEngine:
                     number = waiting.popleft()
                     results[number] = do_here(number)
                 continue
-            for connection in wait(list(busy)):
-                assert isinstance(connection, Connection)
-                worker = busy[connection]
+            answering = wait(list(busy), timeout=TICK)
+            for connection, worker in busy.items():
                 try:
+                    if connection not in answering:
+                        worker.process.check_progress()
+                        continue
                     content = worker.process.receive()
                 except WorkerLost as problem:
                     lost(worker, problem)
@@ -222,14 +225,17 @@ class PoolEngine:
                 self._hear(worker)
         return [worker for worker in self._workers if worker.ready]
 
-    def _hear(self, worker: _Worker) -> None:
-        """Take a starting worker's first message; replace it if it died, but not for ever."""
+    def _hear(self, worker: _Worker, only_look: bool = False) -> None:
+        """Take a starting worker's first message; replace it if it died or hangs, but not for ever."""
         try:
-            worker.ready = worker.process.receive() == "ready"
+            if only_look:
+                worker.process.check_progress()
+            else:
+                worker.ready = worker.process.receive() == "ready"
         except WorkerLost as problem:
             self._lost_at_start += 1
             if self._lost_at_start >= ATTEMPTS:
-                raise RuntimeError(f"{ATTEMPTS} worker processes were lost while starting: {problem}") from problem
+                raise lost_for_good(f"{ATTEMPTS} worker processes were lost while starting: {problem}") from problem
             self._replace(worker)
 
     def _replace(self, worker: _Worker) -> None:

@@ -3,12 +3,14 @@ spoken to over a pipe, and gone when its parent is."""
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import pickle
 import signal
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from multiprocessing import Pipe
@@ -18,9 +20,10 @@ from typing import Any
 import cloudpickle
 
 from fedtrip.engines.shared import anonymous_file
-from fedtrip.errors import UserError
+from fedtrip.errors import UserError, is_out_of_memory
 
 _BOOT = "from fedtrip.engines.process import child; child({connection}, {beginning})"
+_PR_SET_PDEATHSIG = 1
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -31,8 +34,19 @@ _ENVIRONMENT = {
 }
 
 
+TICK = 1.0
+"""Seconds between two looks at whether a process makes progress."""
+SECONDS_WITHOUT_PROGRESS = 120.0
+"""A process that has work and uses no processor time for so long hangs; one that is merely slow uses some."""
+
+
 class WorkerLost(RuntimeError):
-    """The process ended without an answer."""
+    """The process ended without an answer, or will never give one."""
+
+
+def lost_for_good(what: str) -> UserError:
+    """The error after the last attempt: nothing that could be tried again is left."""
+    return UserError(f"{what}; accepted: fewer workers, or a smaller model or batch_size, if memory is what lacks")
 
 
 class WorkerProcess:
@@ -41,6 +55,8 @@ class WorkerProcess:
     def __init__(self, service: str, *arguments: Any, descriptors: Sequence[int] = ()) -> None:
         self.connection, theirs = Pipe()
         beginning = _in_a_file(pickle.dumps((sys.path, cloudpickle.dumps((service, arguments)))))
+        # The terminal's Ctrl-C goes to all processes, also to one that is just starting: it is the parent's to handle.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _BOOT.format(connection=theirs.fileno(), beginning=beginning)],
@@ -50,8 +66,11 @@ class WorkerProcess:
                 env={**os.environ, **_ENVIRONMENT},
             )
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             theirs.close()
             os.close(beginning)
+        self._seen: float | None = None
+        self._last_look, self._looks_without_progress = time.monotonic(), 0
 
     @property
     def pid(self) -> int:
@@ -59,6 +78,7 @@ class WorkerProcess:
 
     def send(self, message: Any, *, by_value: bool = False) -> None:
         """Send a message; `by_value` if it holds objects of a user's own classes."""
+        self._looks_without_progress = 0
         try:
             self.connection.send_bytes(cloudpickle.dumps(message) if by_value else pickle.dumps(message))
         except (BrokenPipeError, ConnectionResetError):
@@ -70,11 +90,28 @@ class WorkerProcess:
             kind, content = self.connection.recv()
         except (EOFError, ConnectionResetError):
             raise WorkerLost(self._how_it_ended()) from None
+        self._looks_without_progress = 0
+        if kind == "lost":
+            raise WorkerLost(content)
         if kind == "user error":
             raise UserError(content)
         if kind == "error":
             raise RuntimeError(f"a worker process failed:\n{content}")
         return content
+
+    def check_progress(self) -> None:
+        """Of a process that has work to do: look at it now and then, and find out if it hangs.
+
+        Looks are counted, not seconds: where this process was itself stopped (Ctrl-Z), no time has passed for it.
+        """
+        now = time.monotonic()
+        if now - self._last_look < TICK:
+            return
+        self._last_look, seen = now, _processor_time(self.pid)
+        hangs = seen is not None and seen == self._seen
+        self._seen, self._looks_without_progress = seen, self._looks_without_progress + 1 if hangs else 0
+        if self._looks_without_progress * TICK >= SECONDS_WITHOUT_PROGRESS:
+            raise WorkerLost(f"it made no progress for {SECONDS_WITHOUT_PROGRESS:.0f} s")
 
     def stop(self) -> None:
         """End the process, whatever it is doing."""
@@ -92,7 +129,7 @@ class WorkerProcess:
 
 def child(descriptor: int, beginning: int) -> None:
     """What a worker process does: serve until the parent closes the connection."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    _end_with_parent()
     connection = Connection(descriptor)
     try:
         with os.fdopen(beginning, "rb") as file:
@@ -108,8 +145,11 @@ def child(descriptor: int, beginning: int) -> None:
         pass  # the parent is gone, or has no more work
     except UserError as problem:
         answer(connection, str(problem), kind="user error")
-    except Exception:
-        answer(connection, traceback.format_exc(), kind="error")
+    except Exception as problem:
+        if is_out_of_memory(problem):
+            answer(connection, "it ran out of memory", kind="lost")
+        else:
+            answer(connection, traceback.format_exc(), kind="error")
 
 
 def request(connection: Connection) -> Any:
@@ -120,6 +160,22 @@ def request(connection: Connection) -> Any:
 def answer(connection: Connection, content: Any, kind: str = "answer") -> None:
     """In the child: send something to the parent."""
     connection.send((kind, content))
+
+
+def _end_with_parent() -> None:
+    """Have Linux end this process with its parent, also in the middle of work; elsewhere its next answer fails."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _processor_time(pid: int) -> float | None:
+    """Processor time that a process has used, in ticks of its clock; None where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return float(fields[11]) + float(fields[12])
 
 
 def _in_a_file(contents: bytes) -> int:

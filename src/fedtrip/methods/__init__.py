@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -90,8 +91,13 @@ def make_method(name: str, options: Mapping[str, Any], *, model: str, dataset: s
                 raise UserError(f"option '{option}' is unknown: method '{name}' has no options")
             raise unknown_name(f"method '{name}': option", option, fields)
     values = {**cls.defaults_for(model, dataset), **options}
+    adapter = TypeAdapter(cls)
     try:
-        return TypeAdapter(cls).validate_python(values)
+        # As what an experiment file can hold, without conversions: `true` is no number, and "0.4" neither.
+        adapter.validate_json(json.dumps(values), strict=True)
+        return adapter.validate_python(values)
+    except TypeError as problem:
+        raise UserError(f"method '{name}': an option cannot be stored: {problem}; accepted: what TOML has") from None
     except ValidationError as problem:
         first = problem.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -265,6 +265,10 @@ class Method:
         """A chosen client's part of this exchange."""
         raise NotImplementedError
 
+    def expected(self, server: Server) -> Vectors:
+        """Vectors like those that a client sends in this exchange: with other names or shapes an upload is refused."""
+        return server.model
+
     def aggregate(self, server: Server, uploads: Sequence[Upload]) -> Server:
         """w ← mean of the uploads."""
         return server.updated(w=mean(uploads, "w", self.weighting))

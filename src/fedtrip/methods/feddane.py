@@ -49,6 +49,9 @@ class FedDane(Method):
         trained = local.train(memory.vectors, Affine(a=self.mu, c=(received["g_t"] - gradient) - self.mu * w))
         return Reply(upload=trained)
 
+    def expected(self, server: Server) -> Vectors:
+        return {"gradient": server.w} if server.exchange == 0 else server.model
+
     def aggregate(self, server: Server, uploads: Sequence[Upload]) -> Server:
         if server.exchange == 0:
             return server.updated(g_t=mean(uploads, "gradient", self.weighting))

@@ -48,6 +48,9 @@ class MimeLite(Method):
         trained = local.train(received, momentum, lr_scale=1 - self.beta)
         return Reply(upload={**trained, "gradient": gradient})
 
+    def expected(self, server: Server) -> Vectors:
+        return {**server.model, "gradient": server.w}
+
     def aggregate(self, server: Server, uploads: Sequence[Upload]) -> Server:
         s = (1 - self.beta) * mean(uploads, "gradient", self.weighting) + self.beta * server.state["s"]
         return server.updated(w=mean(uploads, "w", self.weighting), s=s)

@@ -54,6 +54,9 @@ class Scaffold(Method):
         renewed = gradient if gradient is not None else c_k - c + (w - trained["w"]) / (local.steps * local.lr)
         return Reply(upload={**trained, "delta_c": renewed - c_k}, keep={"c_k": renewed})
 
+    def expected(self, server: Server) -> Vectors:
+        return {**server.model, "delta_c": server.w}
+
     def aggregate(self, server: Server, uploads: Sequence[Upload]) -> Server:
         w = server.w.double()
         w = w + self.eta_g * (mean(uploads, "w", self.weighting) - w)

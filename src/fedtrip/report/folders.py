@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from fedtrip.api import load_result
+from fedtrip.comparison_folder import MANIFEST
 from fedtrip.errors import UserError
 from fedtrip.experiment import Experiment
 from fedtrip.result import Result
 from fedtrip.runs import EXPERIMENT, SUMMARY, read_summary
-
-MANIFEST = "comparison.json"
-"""What marks the folder of a comparison."""
 
 
 @dataclass

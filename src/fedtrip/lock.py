@@ -1,0 +1,47 @@
+"""One writer for a folder at a time."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from pathlib import Path
+
+from fedtrip.errors import UserError
+
+PATIENCE = 3.0
+"""Seconds to wait for a process that is just ending."""
+
+
+class FolderLock:
+    """A lock on the folder itself: it needs no file, and the system gives it back when the process dies of anything."""
+
+    def __init__(self, folder: Path) -> None:
+        self._descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        waited_until = time.monotonic() + PATIENCE
+        try:
+            while not self._taken():
+                if time.monotonic() >= waited_until:
+                    raise UserError(
+                        f"--out '{folder}' is being written by another process; accepted: another folder, or the same "
+                        "one when that process has ended"
+                    )
+                time.sleep(0.05)
+        except BaseException:
+            self.release()
+            raise
+
+    def _taken(self) -> bool:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as problem:
+            # some network file systems have no locks for folders: there it is the user's to take care
+            return problem.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+        return True
+
+    def release(self) -> None:
+        """Let others write."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

@@ -1,0 +1,324 @@
+"""What a run leaves on the disk: whose it is, what a loss of power leaves of it, and who may write it."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+import fedtrip as package
+from fedtrip import Experiment, UserError, checkpoint
+from fedtrip.checkpoint import Checkpoint
+from fedtrip.lock import FolderLock
+from fedtrip.methods.base import Memory
+from fedtrip.store import ClientStore, write_vectors
+from test_checkpoint import SMALL, Stopped, stopping_after
+
+
+def interrupted(out, experiment, last=2, **given):
+    with pytest.raises(Stopped):
+        package.run(experiment, out=out, workers=1, on_round=stopping_after(last), **given)
+
+
+# ---- memories without vectors
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedprox", "slowmo", "mimelite", "fedgkd"])
+def test_a_method_that_keeps_nothing_writes_no_file_for_a_client(method, blobs, tmp_path):
+    experiment = Experiment(**SMALL, method=method)
+    interrupted(tmp_path / "run", experiment, data=blobs)
+    assert not (tmp_path / "run/checkpoint/clients").exists()
+    stored = load_file(tmp_path / "run/checkpoint/server.safetensors")
+    assert (stored["bare clients"].tolist(), stored["bare rounds"].tolist()) == ([0, 1, 2], [1, 2, 2])
+    whole = package.run(experiment, data=blobs, workers=1)
+    again = package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
+    assert again.model_sha256 == whole.model_sha256
+
+
+def test_a_memory_may_lose_its_vectors_and_get_them_back(tmp_path):
+    store = ClientStore(tmp_path)
+    vectors = {"w": torch.ones(3)}
+    store.put(1, Memory(vectors, 1))
+    store.write()
+    store.put(1, Memory(last_round=2))
+    assert (store.get(1).vectors, store.get(1).last_round, len(store)) == ({}, 2, 1)
+    store.write()
+    assert {path.name for path in tmp_path.iterdir()} == {"1-1.safetensors"}  # round 1 can still be gone back to
+    back = ClientStore(tmp_path)
+    back.restore(1)
+    assert torch.equal(back.get(1)["w"], vectors["w"])
+    later = ClientStore(tmp_path)
+    later.restore(2, {1: 2})
+    assert (later.get(1).vectors, later.get(1).last_round) == ({}, 2)
+    store.put(1, Memory(vectors, 3))
+    store.write()
+    store.forget_outdated()
+    assert store.bare == {}
+    assert {path.name for path in tmp_path.iterdir()} == {"1-3.safetensors"}
+
+
+def test_a_checkpoint_of_the_first_schema_goes_on(blobs, tmp_path):
+    """It had a file for every memory, also an empty one, and no word about whose it is."""
+    experiment = Experiment(**SMALL, method="fedavg")
+    interrupted(tmp_path / "run", experiment, data=blobs)
+    server = tmp_path / "run/checkpoint/server.safetensors"
+    vectors = load_file(server)
+    clients, rounds = (vectors.pop(name).tolist() for name in ("bare clients", "bare rounds"))
+    write_vectors(server, vectors, {"schema": 1, "round": 2, "memories": len(clients)})
+    (tmp_path / "run/checkpoint/synced.safetensors").unlink()
+    (tmp_path / "run/checkpoint/clients").mkdir()
+    for client, last in zip(clients, rounds, strict=True):
+        path = tmp_path / f"run/checkpoint/clients/{client}-{last}.safetensors"
+        write_vectors(path, {}, {"client": client, "round": last})
+    again = package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
+    assert again.model_sha256 == package.run(experiment, data=blobs, workers=1).model_sha256
+
+
+# ---- whose it is
+
+
+def test_a_checkpoint_of_another_experiment_is_refused(blobs, tmp_path, listing):
+    experiment = Experiment(**SMALL)
+    interrupted(tmp_path / "mine", experiment, data=blobs)
+    interrupted(tmp_path / "other", experiment.but(seed=8), data=blobs)
+    for name in ("server", "synced"):
+        file = f"checkpoint/{name}.safetensors"
+        (tmp_path / "mine" / file).write_bytes((tmp_path / "other" / file).read_bytes())
+    before = listing(tmp_path / "mine")
+    with pytest.raises(UserError, match="is of another experiment: its seed is 8, here it is 7; accepted: its own"):
+        package.run(experiment, data=blobs, out=tmp_path / "mine", resume=True, workers=1)
+    assert listing(tmp_path / "mine") == before
+
+
+def test_a_data_file_that_changed_is_refused(blobs, tmp_path):
+    np.savez(tmp_path / "data.npz", **blobs)
+    experiment = Experiment(**SMALL, dataset=f"npz:{tmp_path / 'data.npz'}", mean=0.0, std=1.0)
+    interrupted(tmp_path / "run", experiment)
+    np.savez(tmp_path / "data.npz", **{**blobs, "x_test": blobs["x_test"] + 1})
+    with pytest.raises(UserError, match=r"was begun with another data: its SHA-256 is \w+, here it is \w+; accepted: "):
+        package.run(experiment, out=tmp_path / "run", resume=True, workers=1)
+    np.savez(tmp_path / "data.npz", **blobs)
+    again = package.run(experiment, out=tmp_path / "run", resume=True, workers=1)
+    assert again.model_sha256 == package.run(experiment, workers=1).model_sha256
+
+
+def test_a_factory_that_makes_another_model_is_refused(blobs, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    source = (
+        "from torch import nn\nscale = 1.0\ndef make():\n    made = nn.Linear(6, 3)\n    made.weight.data *= scale\n"
+    )
+    (tmp_path / "factory.py").write_text(source + "    return made\n")
+    experiment = Experiment(**SMALL, model="factory:make")
+    interrupted(tmp_path / "run", experiment, data=blobs)
+    monkeypatch.setattr("factory.scale", 2.0)
+    with pytest.raises(UserError, match="was begun with another model: its SHA-256 is"):
+        package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
+
+
+# ---- a loss of power
+
+
+class Disk:
+    """Knows what of each file has reached the disk: what it held when it was last synced."""
+
+    def __init__(self, monkeypatch):
+        self.safe = {}
+        fsync = os.fsync
+
+        def synced(descriptor):
+            fsync(descriptor)
+            path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+            if path.is_file():
+                self.safe[os.fstat(descriptor).st_ino] = path.read_bytes()
+
+        monkeypatch.setattr(os, "fsync", synced)
+
+    def lose_power(self, folder):
+        """Names stay, contents that were not synced are gone: the worst that a file system with a journal does."""
+        for path in folder.rglob("*"):
+            if path.is_file():
+                known = self.safe.get(path.stat().st_ino, b"")  # or of another file, whose number was free again
+                content = known if path.read_bytes().startswith(known) else b""
+                path.unlink()
+                path.write_bytes(content)
+
+
+@pytest.mark.parametrize("method", ["fedtrip", "scaffold", "fedavg"])
+@pytest.mark.parametrize("lost", [0, 1, 3])
+def test_a_loss_of_power_leaves_a_whole_state(method, lost, blobs, tmp_path, monkeypatch):
+    """Synced after rounds 1 to 3 of 6, then `lost` rounds more that only the system's memory knows of."""
+    experiment = Experiment(**{**SMALL, "rounds": 6}, method=method)
+    whole = package.run(experiment, data=blobs, workers=1)
+    disk, save = Disk(monkeypatch), Checkpoint.save
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_SYNCS", 1e9)
+
+    def saved(self, state, *, metrics=None, at_once=False):  # noqa: ARG001
+        save(self, state, metrics=metrics, at_once=state.round <= 3)
+        if state.round == 3 + lost:
+            raise Stopped
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpoint, "save", saved)
+        with pytest.raises(Stopped):
+            package.run(experiment, data=blobs, out=tmp_path / "run", workers=1)
+    disk.lose_power(tmp_path / "run")
+    if lost:
+        newest = tmp_path / "run/checkpoint/server.safetensors"
+        with pytest.raises(UserError, match=r"removing '.*server.safetensors' goes on from round 3, which is whole$"):
+            package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
+        newest.unlink()
+    seen = []
+    again = package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1, on_round=seen.append)
+    assert [record.round for record in seen] == [4, 5, 6]
+    assert again.model_sha256 == whole.model_sha256
+    disk.lose_power(tmp_path / "run")  # a finished run is on the disk as a whole
+    assert package.load_result(tmp_path / "run").model_sha256 == whole.model_sha256
+
+
+def test_the_disk_is_not_waited_for_more_than_once_a_second(blobs, tmp_path, monkeypatch):
+    moments, now = [], [1000.0]
+
+    def fsync(_descriptor):
+        moments.append(now[0])
+        now[0] += 0.05  # a slow disk: what is synced at once may take longer than a second allows for
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
+
+    def tick(_record):
+        now[0] += 0.25
+
+    experiment = Experiment(**{**SMALL, "rounds": 200}, method="fedtrip")
+    package.run(experiment, data=blobs, out=tmp_path / "run", workers=1, on_round=tick)
+    spent = 0.05 * len(moments) / (now[0] - 1000)
+    assert len(moments) > 8
+    assert spent < 0.12  # 2 % while it runs; the beginning and the end of so short a run are the rest
+
+
+# ---- every n rounds
+
+
+@pytest.mark.parametrize("killed_after", [2, 3, 4])
+def test_a_checkpoint_every_three_rounds(killed_after, blobs, tmp_path, monkeypatch):
+    experiment = Experiment(**{**SMALL, "rounds": 5}, method="scaffold")
+    whole = package.run(experiment, data=blobs, out=tmp_path / "whole", workers=1)
+    from fedtrip.run_writer import RunWriter
+
+    note = RunWriter.note
+
+    def noted(self, record):
+        note(self, record)
+        if record.round == killed_after + 1:
+            raise Stopped  # in the middle of a round, where nothing can be saved any more
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunWriter, "note", noted)
+        with pytest.raises(Stopped):
+            package.run(experiment, data=blobs, out=tmp_path / "run", workers=1, checkpoint_every=3)
+    seen = []
+    again = package.run(
+        experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1, checkpoint_every=3, on_round=seen.append
+    )
+    assert seen[0].round == (1 if killed_after == 2 else 4)
+    assert again.model_sha256 == whole.model_sha256
+    lines = [[json.loads(line) for line in (tmp_path / n / "metrics.jsonl").open()] for n in ("whole", "run")]
+    assert [{**line, "seconds": 0} for line in lines[0]] == [{**line, "seconds": 0} for line in lines[1]]
+
+
+def test_who_leaves_between_rounds_loses_none(blobs, tmp_path):
+    experiment = Experiment(**SMALL)
+    with pytest.raises(Stopped):
+        package.run(
+            experiment, data=blobs, out=tmp_path / "run", workers=1, checkpoint_every=100, on_round=stopping_after(3)
+        )
+    seen = []
+    package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1, on_round=seen.append)
+    assert [record.round for record in seen] == [4]
+    with pytest.raises(UserError, match="checkpoint_every is 0; accepted: at least 1"):
+        package.run(experiment, data=blobs, out=tmp_path / "new", workers=1, checkpoint_every=0)
+
+
+# ---- one writer
+
+HOLDER = """
+import sys
+from pathlib import Path
+from fedtrip.lock import FolderLock
+lock = FolderLock(Path(sys.argv[1]))
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_a_folder_that_another_process_writes_is_refused_until_that_is_killed(command, fedtrip, here, monkeypatch):
+    small = ("--rounds", 1, "--clients", 2, "--per-round", 1, "--samples-per-client", 20, "--workers", 1, "-q")
+    small += ("--methods", "fedavg", "--trials", 1) if command == "compare" else ()
+    monkeypatch.setattr("fedtrip.lock.PATIENCE", 0.1)
+    (here / "out").mkdir()
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(here / "out")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout.readline() == "locked\n"
+        ended = fedtrip(command, *small, "--out", "out")
+        assert (ended.code, ended.err.count("\n")) == (2, 1)
+        assert "is being written by another process; accepted: another folder" in ended.err
+        assert list((here / "out").iterdir()) == []
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert fedtrip(command, *small, "--out", "out").code == 0
+
+
+def test_a_lock_is_given_back_by_every_way_out(blobs, tmp_path):
+    experiment = Experiment(**SMALL)
+    interrupted(tmp_path / "run", experiment, data=blobs)
+    FolderLock(tmp_path / "run").release()
+    with pytest.raises(UserError, match="another experiment"):
+        package.run(experiment.but(seed=1), data=blobs, out=tmp_path / "run", resume=True, workers=1)
+    FolderLock(tmp_path / "run").release()
+    for _ in range(2):
+        package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
+        FolderLock(tmp_path / "run").release()
+
+
+# ---- a disk that is full
+
+
+def limited(largest):
+    """The next process can write no file beyond so many bytes: what a full disk does, for one process."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+
+
+@pytest.mark.parametrize(("command", "largest"), [("run", 300), ("run", 27_200), ("compare", 20_000)])
+def test_a_full_disk_ends_with_one_line_and_what_was_good_stays_so(command, largest, fedtrip, here):
+    arguments = [sys.executable, "-m", "fedtrip", command, "--rounds", "9", "--clients", "3", "--per-round", "2"]
+    arguments += ["--samples-per-client", "20", "--resume", "--out", "out", "--quiet", "--json", "--workers", "1"]
+    arguments += ["--methods", "fedtrip", "--trials", "1"] if command == "compare" else []
+    full = subprocess.run(arguments, cwd=here, capture_output=True, text=True, preexec_fn=limited(largest))
+    assert (full.returncode, full.stdout) == (2, ""), full.stderr
+    assert "Traceback" not in full.stderr
+    assert full.stderr.count("\n") == 1
+    assert "cannot be written: " in full.stderr
+    assert fedtrip(*arguments[3:]).code == 0
+    run = here / "out" if command == "run" else here / "out/runs/fedtrip/0"
+    stored = package.load_result(run)
+    assert stored.model_sha256 == package.run(stored.experiment, workers=1).model_sha256
+    assert not list(here.rglob(".*"))
+
+
+def test_a_header_says_whose_checkpoint_it_is(blobs, tmp_path):
+    interrupted(tmp_path / "run", Experiment(**SMALL), data=blobs)
+    with safe_open(tmp_path / "run/checkpoint/server.safetensors", framework="pt") as stored:
+        header = json.loads(stored.metadata()["fedtrip"])
+    assert header["schema"] == 2
+    assert header["origin"].keys() == {"data", "model"}
+    assert header["experiment"] == (tmp_path / "run/experiment.toml").read_text()
