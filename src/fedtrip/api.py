@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from fedtrip.costs import paper_gflops_per_round, pass_cost, symbols_of
 from fedtrip.data import from_arrays
 from fedtrip.data.dataset import DataSet
 from fedtrip.engines import make_engine, worker_count
+from fedtrip.engines.base import Engine
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment import Experiment
 from fedtrip.federation import Federation, ModelSource, prepare
@@ -30,6 +31,7 @@ from fedtrip.store import ClientStore
 
 Data = DataSet | Mapping[str, Any] | Sequence[Any]
 OnRound = Callable[[RoundRecord], None]
+OpenEngine = Callable[[Federation], AbstractContextManager[Engine]]
 
 
 @contextmanager
@@ -88,8 +90,13 @@ def run_federation(
     resume: bool = False,
     workers: int | None = None,
     on_round: OnRound | None = None,
+    open_engine: OpenEngine | None = None,
+    min_clients: int = 0,
 ) -> Result:
-    """Run a prepared federation."""
+    """Run a prepared federation, on this machine's processes or on the engine that `open_engine` opens.
+
+    A round with fewer than `min_clients` usable uploads is tried again, then `TooFewClients` is raised.
+    """
     experiment = federation.experiment
     worker_count(workers)  # checked before anything is written
     writer = None if out is None else RunWriter(out, experiment, overwrite=overwrite, resume=resume)
@@ -100,8 +107,8 @@ def run_federation(
     records = list(writer.continue_from(state)) if writer is not None else []
     ended = None
     try:
-        with make_engine(federation, workers) as engine:
-            for record, details in rounds(federation, engine, state, records):
+        with open_engine(federation) if open_engine is not None else make_engine(federation, workers) as engine:
+            for record, details in rounds(federation, engine, state, records, min_clients):
                 records.append(record)
                 if writer is not None:
                     if record.round in experiment.snapshot:
@@ -219,6 +226,8 @@ def _keep_snapshot(writer: RunWriter, flat: FlatModel, state: FederationState, d
 def _gflops_per_round(federation: Federation) -> float | None:
     experiment, dataset = federation.experiment, federation.dataset
     assert experiment.clients is not None
+    if not len(dataset.y_train):
+        return None  # the clients' samples are theirs: nobody here knows how many
     cost = pass_cost(federation.module, dataset.sample_shape)
     symbols = symbols_of(
         samples=experiment.samples_per_client or round(len(dataset.y_train) / experiment.clients),

@@ -140,17 +140,26 @@ class Experiment(BaseModel):
     def from_toml(cls, path: Path | str) -> Experiment:
         """Read an experiment file; what it leaves out takes its default."""
         try:
-            fields = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+            text = Path(path).read_text(encoding="utf-8")
         except OSError as problem:
             raise UserError(f"experiment file '{path}' cannot be read: {problem.strerror or problem}") from None
-        except ValueError as problem:  # bad TOML, bad UTF-8, an integer of more digits than Python reads
+        except ValueError as problem:  # bad UTF-8
             raise UserError(f"experiment file '{path}' is not valid TOML: {problem}") from None
+        return cls.from_text(text, f"experiment file '{path}'")
+
+    @classmethod
+    def from_text(cls, text: str, source: str = "experiment") -> Experiment:
+        """Read an experiment's TOML; `source` names it in errors."""
+        try:
+            fields = tomllib.loads(text)
+        except ValueError as problem:  # bad TOML, an integer of more digits than Python reads
+            raise UserError(f"{source} is not valid TOML: {problem}") from None
         except RecursionError:
-            raise UserError(f"experiment file '{path}' is not valid TOML: it is nested too deeply") from None
+            raise UserError(f"{source} is not valid TOML: it is nested too deeply") from None
         try:
             return cls(**fields)
         except UserError as problem:
-            raise UserError(f"experiment file '{path}': {problem}") from None
+            raise UserError(f"{source}: {problem}") from None
 
     def to_toml(self) -> str:
         """The experiment as TOML: every field that has a value, the method's options in a table of their own.
