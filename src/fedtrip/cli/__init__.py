@@ -14,6 +14,7 @@ from fedtrip.cli import catalogue, data
 from fedtrip.cli.compare import compare
 from fedtrip.cli.console import err
 from fedtrip.cli.costs import costs
+from fedtrip.cli.new_app import new_app
 from fedtrip.cli.partition import partition
 from fedtrip.cli.reproduce import reproduce
 from fedtrip.cli.run import evaluate, run
@@ -42,6 +43,7 @@ for _command in (
     partition,
     costs,
     reproduce,
+    new_app,
     catalogue.methods,
     catalogue.datasets,
     catalogue.models,
