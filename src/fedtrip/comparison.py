@@ -23,7 +23,7 @@ from fedtrip.result import Result
 from fedtrip.rounds import RoundRecord
 from fedtrip.runs import CHECKPOINT, EXPERIMENT, check_folder, remove_run
 from fedtrip.tables import as_csv, as_markdown, as_records
-from fedtrip.trials import Trial, run_trials
+from fedtrip.trials import Trial, TrialEngine, check_trial_engine, run_trials
 from fedtrip.variants import Row, Variant, default_methods, make_variants, read_results, run_folder, summarise
 
 MANIFEST = "comparison.json"
@@ -65,6 +65,8 @@ def compare(
     data: Data | None = None,
     data_dir: Path | str | None = None,
     workers: int | None = None,
+    engine: TrialEngine = "local",
+    address: str | None = None,
     overwrite: bool = False,
     progress: bool = False,
     device: Device | None = None,
@@ -74,12 +76,14 @@ def compare(
 
     `methods` are the names to compare (default: the paper's six), `sweeps` maps `METHOD.option`, `method.option` or a
     field of the experiment to the values to try. Trials run side by side on `workers` processes (default: the cores).
+    With the engine `ray` they run on the Ray cluster at `address` (default: a Ray that is started here).
     With a `device` the table has the estimated seconds to target on it.
     """
     base, where = experiment or Experiment(), Path(out)
     if trials < 1:
         raise UserError(f"trials is {trials}; accepted: at least 1")
     worker_count(workers)
+    check_trial_engine(engine, address)
     variants = make_variants(base, methods or default_methods(), sweeps or {})
     seeds = range(base.seed, base.seed + trials)
     check_folder(where, MANIFEST, "comparison", overwrite)
@@ -104,7 +108,8 @@ def compare(
     ]
     if watcher is not None:
         watcher.begin(variants, trials)
-    for trial in run_trials(todo, workers=workers, on_round=watcher.round if watcher is not None else None):
+    told = watcher.round if watcher is not None else None
+    for trial in run_trials(todo, workers=workers, on_round=told, engine=engine, address=address):
         if watcher is not None:
             watcher.finished(trial)
 
