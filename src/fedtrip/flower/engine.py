@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,10 @@ from fedtrip.methods.base import Memory, Vectors
 
 PATIENCE = 60.0
 """Seconds that are waited for nodes: at the start for all clients', later only if a round has too few."""
+ANNOUNCING = 120.0
+"""Seconds that a new node has to say which client it is; if it does not, it is asked again in the next round."""
+EXPIRING = 30.0
+"""Seconds for which Flower keeps a message that nobody waits for any more."""
 FORGETTING = 30.0
 """Seconds that the nodes have to forget a finished run; one that is away keeps its memory of it."""
 
@@ -54,9 +59,11 @@ class Tolerance:
 class FlowerEngine:
     """Clients on the nodes of a grid; the evaluation is here, where the test set is."""
 
-    def __init__(self, grid: Grid, federation: Federation, key: str, tolerance: Tolerance) -> None:
+    def __init__(
+        self, grid: Grid, federation: Federation, key: str, tolerance: Tolerance, stop: threading.Event
+    ) -> None:
         experiment, dataset = federation.experiment, federation.dataset
-        self._grid, self._tolerance = grid, tolerance
+        self._grid, self._tolerance, self._stop = grid, tolerance, stop
         self._run = RunIdentity(key, experiment.to_toml(), dataset.classes, dataset.sample_shape)
         self._here = SerialEngine(federation)
         self._clients = experiment.clients or 0
@@ -128,20 +135,21 @@ class FlowerEngine:
             if len(here) >= enough or time.monotonic() > deadline:
                 return
             log.info("%d of %d clients are connected; waiting for %d", len(here), len(wanted), enough)
-            time.sleep(1)
+            self._pause(1)
 
     def _meet_nodes(self) -> None:
         """Ask nodes that are new which client they are; forget those that are gone."""
         connected = set(self._grid.get_node_ids())
         self._announced = {node: said for node, said in self._announced.items() if node in connected}
-        new = sorted(connected - self._announced.keys())
-        answers = self._ask({node: self._identity() for node in new}, "query.announce", PATIENCE)
-        for node in new:
-            answer = answers.get(node)
+        new = connected - self._announced.keys()
+        answers = self._ask({node: self._identity() for node in new}, "query.announce", ANNOUNCING)
+        for node in sorted(new - answers.keys()):
+            log.warning("node %d has not said within %g s which client it is", node, ANNOUNCING)
+        for node, answer in sorted(answers.items()):
             self._announced[node] = None
             try:
-                if answer is None or answer.has_error():
-                    raise BadRecord("no answer" if answer is None else str(answer.error.reason))
+                if answer.has_error():
+                    raise BadRecord(str(answer.error.reason))
                 client, samples = read_announcement(answer.content)
                 if client in self._nodes():
                     raise BadRecord(f"it says it is client {client}, which node {self._nodes()[client]} is already")
@@ -158,10 +166,11 @@ class FlowerEngine:
         return RecordDict({"run": ConfigRecord(identity_fields(self._run))})
 
     def _ask(self, contents: dict[int, RecordDict], kind: str, timeout: float) -> dict[int, Message]:
-        """Send each node its message and collect the answers that come in time; a later one is dropped by Flower."""
+        """Send each node its message and collect the answers that come in time; nobody takes a later one."""
         if not contents:
             return {}
-        messages = [Message(content, node, kind, ttl=timeout) for node, content in contents.items()]
+        # it expires after we have stopped waiting, so that what is told is our reason and not Flower's
+        messages = [Message(content, node, kind, ttl=timeout + EXPIRING) for node, content in contents.items()]
         waiting = set(self._grid.push_messages(messages)) - {None}
         nodes = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
         answers: dict[int, Message] = {}
@@ -173,5 +182,9 @@ class FlowerEngine:
                 if asked in nodes:
                     answers[nodes[asked]] = answer
             if waiting:
-                time.sleep(min(1.0, 0.1 + (time.monotonic() - began) / 10))  # more patient the longer it takes
+                self._pause(min(1.0, 0.1 + (time.monotonic() - began) / 10))  # more patient the longer it takes
         return answers
+
+    def _pause(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise RuntimeError("the run was stopped")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,13 +36,17 @@ def run_on_grid(
     overwrite: bool = False,
     resume: bool = False,
     on_round: OnRound | None = None,
+    stop: threading.Event | None = None,
 ) -> Result:
-    """Run a federation on the grid's nodes; the memories of its clients are on the nodes, all else is in `out`."""
+    """Run a federation on the grid's nodes; the memories of its clients are on the nodes, all else is in `out`.
+
+    `stop` ends the waiting for nodes that nobody will hear of any more.
+    """
     engines: list[FlowerEngine] = []
 
     @contextmanager
     def opened(run: Federation) -> Iterator[FlowerEngine]:
-        engines.append(FlowerEngine(grid, run, _key(out), tolerance))
+        engines.append(FlowerEngine(grid, run, _key(out), tolerance, stop or threading.Event()))
         yield engines[0]
 
     with _alone_in(out):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from pathlib import Path
 
 from flwr.app import Context
@@ -41,13 +42,20 @@ def simulate(
                 f"{name} is a Python object, which no node can make; accepted: a name or package.module:name"
             )
     results: list[Result] = []
-    server = ServerApp()
+    server, stop = ServerApp(), threading.Event()
 
     @server.main()
     def main(grid: Grid, context: Context) -> None:  # noqa: ARG001
         results.append(
             run_on_grid(
-                grid, federation, out, tolerance=tolerance, overwrite=overwrite, resume=resume, on_round=on_round
+                grid,
+                federation,
+                out,
+                tolerance=tolerance,
+                overwrite=overwrite,
+                resume=resume,
+                on_round=on_round,
+                stop=stop,
             )
         )
 
@@ -68,5 +76,6 @@ def simulate(
             },
         )
     finally:
+        stop.set()  # after Ctrl-C the server's thread would wait for nodes that are gone
         flower_log.setLevel(level)
     return results[0]
