@@ -46,6 +46,19 @@ def on_this_machine(deployment, folder, faults, monkeypatch):
     return fedtrip.run(experiment, data=data, workers=1)
 
 
+def test_one_experiment_has_the_same_bits_on_one_machine_on_a_simulation_and_on_a_deployment(deployment):
+    folder = deployment.folder / "everywhere"
+    folder.mkdir()
+    file = folder / "experiment.toml"
+    file.write_text('clients = 3\nper_round = 3\nrounds = 2\nsamples_per_client = 100\n[method]\nname = "feddane"\n')
+    run = deployment.submit(folder)
+    for engine in ("local", "flower-simulation"):
+        deployment.command("fedtrip", "run", file, "--engine", engine, "--quiet", "--out", folder / engine)
+    assert deployment.wait_for_end(run) == "finished:completed", deployment.log_of(run)
+    digests = {read_summary(folder / engine)["model_sha256"] for engine in ("out", "local", "flower-simulation")}
+    assert len(digests) == 1
+
+
 def test_useless_uploads_errors_and_slow_clients_are_left_out_and_recorded(deployment, monkeypatch):
     faults = {"0 2": "nan", "1 2": "type", "0 3": "error", "1 3": "shape", "2 4": "wait"}
     folder = deployment.work("faults", faults, rounds=4)

@@ -28,12 +28,9 @@ class Node:
 
     def __init__(self, config: Mapping[str, Any], run: RunIdentity) -> None:
         experiment = Experiment.from_text(run.experiment)
-        if (experiment.dataset == NODES) != (DATA in config):
-            raise UserError(
-                f"the experiment's dataset is '{experiment.dataset}' and the node's {DATA} is {config.get(DATA)!r}; "
-                f"accepted: {DATA}=\"package.module:load\" if, and only if, the dataset is '{NODES}'"
-            )
-        own = tuple(sorted(config.items())) if DATA in config else None
+        if experiment.dataset == NODES and DATA not in config:
+            raise UserError(f"the node has no {DATA}; accepted: --node-config '{DATA}=\"package.module:load\" ...'")
+        own = tuple(sorted(config.items())) if experiment.dataset == NODES else None
         self._federation, self._bench = _workbench(run, own, config.get(DATA_DIR))
         self.client = _client(config, self._federation.partition.clients)
         folder = Path(config[MEMORY_DIR]) if MEMORY_DIR in config else user_state_path("fedtrip") / "flower"

@@ -42,14 +42,8 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def _federation(experiment: Experiment, config: Mapping[str, Any]) -> Federation:
-    data = config.get("data") or None
-    if (experiment.dataset == NODES) != (data is not None):
-        raise UserError(
-            f"the experiment's dataset is '{experiment.dataset}' and the run's data is {data!r}; accepted: "
-            f"data=\"package.module:load_test\" if, and only if, the dataset is '{NODES}'"
-        )
-    if data is not None:
-        return server_federation(experiment, samples_of(str(data), config))
+    if experiment.dataset == NODES:
+        return server_federation(experiment, samples_of(_text(config, "data"), config))
     return prepare(experiment, data_dir=config.get("data-dir") or None)
 
 
@@ -64,7 +58,7 @@ def _experiment_file(name: str) -> Path:
 def _text(config: Mapping[str, Any], name: str) -> str:
     value = config.get(name)
     if not isinstance(value, str) or not value:
-        raise UserError(f"the run's {name} is {value!r}; accepted: a path, e.g. --run-config '{name}=\"...\"'")
+        raise UserError(f"the run's {name} is {value!r}; accepted: a text, e.g. --run-config '{name}=\"...\"'")
     return value
 
 
