@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from fedtrip.costs import paper_gflops_per_round, pass_cost, symbols_of
 from fedtrip.data import from_arrays
 from fedtrip.data.dataset import DataSet
 from fedtrip.engines import make_engine, worker_count
+from fedtrip.engines.base import Engine
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment import Experiment
 from fedtrip.federation import Federation, ModelSource, prepare
@@ -30,6 +31,7 @@ from fedtrip.store import ClientStore
 
 Data = DataSet | Mapping[str, Any] | Sequence[Any]
 OnRound = Callable[[RoundRecord], None]
+OpenEngine = Callable[[Federation], AbstractContextManager[Engine]]
 
 
 @contextmanager
@@ -99,11 +101,17 @@ def run_federation(
     checkpoint_every: int = 1,
     workers: int | None = None,
     on_round: OnRound | None = None,
+    open_engine: OpenEngine | None = None,
+    min_clients: int = 0,
 ) -> Result:
-    """Run a prepared federation."""
+    """Run a prepared federation, on this machine's processes or on the engine that `open_engine` opens.
+
+    A round with fewer than `min_clients` usable uploads is tried again, then `TooFewClients` is raised.
+    """
     worker_count(workers)  # checked before anything is written
+    opened = open_engine or partial(make_engine, workers=workers)
     if out is None:
-        return _run(federation, None, workers, on_round)
+        return _run(federation, None, opened, on_round, min_clients)
     writer = RunWriter(
         out,
         federation.experiment,
@@ -115,18 +123,24 @@ def run_federation(
     with closing(writer):
         if writer.is_finished:
             return replace(load_result(writer.out), build=partial(copy.deepcopy, federation.module))
-        return _run(federation, writer, workers, on_round)
+        return _run(federation, writer, opened, on_round, min_clients)
 
 
-def _run(federation: Federation, writer: RunWriter | None, workers: int | None, on_round: OnRound | None) -> Result:
+def _run(
+    federation: Federation,
+    writer: RunWriter | None,
+    open_engine: OpenEngine,
+    on_round: OnRound | None,
+    min_clients: int,
+) -> Result:
     experiment = federation.experiment
     flat = FlatModel(federation.module, federation.dataset.sample_shape)
     state = initial_state(federation, writer.checkpoint.store if writer is not None else ClientStore())
     records = list(writer.continue_from(state)) if writer is not None else []
     ended = None
     try:
-        with make_engine(federation, workers) as engine:
-            for record, details in rounds(federation, engine, state, records):
+        with open_engine(federation) as engine:
+            for record, details in rounds(federation, engine, state, records, min_clients):
                 records.append(record)
                 if writer is not None:
                     if record.round in experiment.snapshot:
@@ -254,6 +268,8 @@ def _keep_snapshot(writer: RunWriter, flat: FlatModel, state: FederationState, d
 def _gflops_per_round(federation: Federation) -> float | None:
     experiment, dataset = federation.experiment, federation.dataset
     assert experiment.clients is not None
+    if not len(dataset.y_train):
+        return None  # the clients' samples are theirs: nobody here knows how many
     cost = pass_cost(federation.module, dataset.sample_shape)
     symbols = symbols_of(
         samples=experiment.samples_per_client or round(len(dataset.y_train) / experiment.clients),

@@ -23,7 +23,7 @@ from fedtrip.report import write_report
 from fedtrip.result import Result
 from fedtrip.rounds import RoundRecord
 from fedtrip.tables import as_csv, as_markdown, as_records
-from fedtrip.trials import Stop, Trial, run_trials
+from fedtrip.trials import Stop, Trial, TrialEngine, check_trial_engine, run_trials
 from fedtrip.variants import Row, Variant, default_methods, make_variants, read_results, run_folder, summarise
 
 
@@ -62,6 +62,8 @@ def compare(
     data: Data | None = None,
     data_dir: Path | str | None = None,
     workers: int | None = None,
+    engine: TrialEngine = "local",
+    address: str | None = None,
     overwrite: bool = False,
     resume: bool = False,
     progress: bool = False,
@@ -74,6 +76,7 @@ def compare(
 
     `methods` are the names to compare (default: the paper's six), `sweeps` maps `METHOD.option`, `method.option` or a
     field of the experiment to the values to try. Trials run side by side on `workers` processes (default: the cores).
+    With the engine `ray` they run on the Ray cluster at `address` (default: a Ray that is started here).
     With `resume` the comparison that `out` holds goes on, if there is one: finished trials are not repeated, and the
     tables are as if it never had been interrupted. When `stop` says so, all trials end after their current round and
     `KeyboardInterrupt` is raised. With a `device` the table has the estimated seconds to target on it.
@@ -83,6 +86,7 @@ def compare(
     if trials < 1:
         raise UserError(f"trials is {trials}; accepted: at least 1")
     worker_count(workers)
+    check_trial_engine(engine, address)
     variants = make_variants(base, methods or default_methods(), sweeps or {})
     seeds = range(base.seed, base.seed + trials)
     check_comparison_folder(where, overwrite, resume)
@@ -102,7 +106,7 @@ def compare(
         if watcher is not None:
             watcher.begin(variants, trials)
         told = watcher.round if watcher is not None else None
-        for trial in run_trials(todo, workers=workers, on_round=told, stop=stop):
+        for trial in run_trials(todo, workers=workers, on_round=told, stop=stop, engine=engine, address=address):
             if watcher is not None:
                 watcher.finished(trial)
 

@@ -55,6 +55,12 @@ class Outcome:
     upload: Vectors
     memory: Memory
     macs: int
+    problem: str | None = None
+    """why there is no upload: the client could not be reached, or its answer not be read"""
+    wire_down: int = 0
+    """serialised size of what was sent to the client; 0 on an engine that serialises nothing"""
+    wire_up: int = 0
+    """serialised size of what came back"""
 
 
 class ClientLocal:

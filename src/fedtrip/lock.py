@@ -17,9 +17,9 @@ PATIENCE = 3.0
 class FolderLock:
     """A lock on the folder itself: it needs no file, and the system gives it back when the process dies of anything."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, patience: float = PATIENCE) -> None:
         self._descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        waited_until = time.monotonic() + PATIENCE
+        waited_until = time.monotonic() + patience
         try:
             while not self._taken():
                 if time.monotonic() >= waited_until:

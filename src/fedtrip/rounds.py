@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,12 +14,16 @@ from torch import Tensor
 
 from fedtrip.client_faults import round_faults
 from fedtrip.engines.base import Engine
+from fedtrip.errors import UserError
 from fedtrip.federation import Federation
 from fedtrip.flat import FlatModel
 from fedtrip.local import Task
 from fedtrip.methods.base import Method, Server, Upload, Vectors, mean
 from fedtrip.randomness import stream
 from fedtrip.store import ClientStore
+
+ATTEMPTS = 3
+"""How often a round is tried that too few clients answer."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,10 @@ class RoundRecord:
     """chosen clients that never answered"""
     unchanged: bool = False
     """whether nobody sent anything usable, so that the model is the one of the round before"""
+    wire_down: int = 0
+    """serialised size of what was sent down; 0 on an engine that serialises nothing"""
+    wire_up: int = 0
+    """serialised size of what was sent up"""
 
 
 def record_from_json(fields: Mapping[str, Any]) -> RoundRecord:
@@ -82,6 +91,10 @@ class RunEnded(RuntimeError):
         self.record = record
 
 
+class TooFewClients(UserError):
+    """A round that fewer clients answered than the run demands; the state is as it was before that round."""
+
+
 def initial_state(federation: Federation, memories: ClientStore) -> FederationState:
     """The state before the first round."""
     experiment = federation.experiment
@@ -100,17 +113,22 @@ def chosen_clients(seed: int, round_number: int, clients: int, per_round: int) -
 
 
 def rounds(
-    federation: Federation, engine: Engine, state: FederationState, before: Sequence[RoundRecord] = ()
+    federation: Federation,
+    engine: Engine,
+    state: FederationState,
+    before: Sequence[RoundRecord] = (),
+    min_clients: int = 0,
 ) -> Iterator[tuple[RoundRecord, RoundDetails]]:
     """Run the remaining rounds, advancing `state`; one record for each. `before` are those of a run that goes on.
 
-    Raises `RunEnded`, with the state as it was before that round.
+    Raises `RunEnded`, or `TooFewClients` if a round has fewer than `min_clients` usable uploads three times, with the
+    state as it was before that round.
     """
     experiment = federation.experiment
     goal = experiment.target if experiment.stop_at_target else None
     reached = goal is not None and first_round_reaching(before, goal) is not None
     while state.round < experiment.rounds and not reached:
-        record, details = one_round(federation, engine, state)
+        record, details = _attempted(federation, engine, state, min_clients)
         yield record, details
         reached = goal is not None and first_round_reaching([record], goal) is not None
 
@@ -120,7 +138,21 @@ def first_round_reaching(records: Sequence[RoundRecord], target: float) -> int |
     return next((r.round for r in records if r.accuracy is not None and r.accuracy >= target), None)
 
 
-def one_round(federation: Federation, engine: Engine, state: FederationState) -> tuple[RoundRecord, RoundDetails]:
+def _attempted(
+    federation: Federation, engine: Engine, state: FederationState, min_clients: int
+) -> tuple[RoundRecord, RoundDetails]:
+    """One communication round, tried again if too few clients answer."""
+    for attempt in range(1, ATTEMPTS):
+        try:
+            return one_round(federation, engine, state, min_clients)
+        except TooFewClients as problem:
+            logging.getLogger(__name__).warning("%s; attempt %d of %d failed", problem, attempt, ATTEMPTS)
+    return one_round(federation, engine, state, min_clients)
+
+
+def one_round(
+    federation: Federation, engine: Engine, state: FederationState, min_clients: int = 0
+) -> tuple[RoundRecord, RoundDetails]:
     """One communication round."""
     began = time.perf_counter()
     experiment, method = federation.experiment, federation.method
@@ -134,7 +166,7 @@ def one_round(federation: Federation, engine: Engine, state: FederationState) ->
     server = replace(state.server, round=number)
     uploads: list[Upload] = []
     refused: dict[int, str] = {}
-    bytes_down = bytes_up = macs = 0
+    bytes_down = bytes_up = macs = wire_down = wire_up = absent = 0
 
     for exchange in range(method.exchanges):
         server = replace(server, exchange=exchange)
@@ -151,15 +183,23 @@ def one_round(federation: Federation, engine: Engine, state: FederationState) ->
         uploads = []
         for result in engine.clients(tasks):
             corruption = faults.corrupted.get(result.client)
-            outcome = result if corruption is None else corruption.of(result)
+            outcome = result if corruption is None or result.problem is not None else corruption.of(result)
             bytes_up += size_in_bytes(outcome.upload)
+            wire_down, wire_up = wire_down + outcome.wire_down, wire_up + outcome.wire_up
+            absent += outcome.problem is not None
             macs += outcome.macs + sum(vector.numel() for vector in outcome.upload.values())  # and its averaging
-            reason = reason_to_refuse(outcome.upload, method.expected(server))
+            reason = outcome.problem or reason_to_refuse(outcome.upload, method.expected(server))
             if reason is not None:
                 refused[outcome.client] = reason
                 continue
             uploads.append(Upload(outcome.client, outcome.samples, outcome.upload))
             memories[outcome.client] = outcome.memory
+        if len(uploads) < min_clients and (uploads or absent):  # all refused for what they sent: it diverged
+            reasons = "; ".join(f"client {client}: {reason}" for client, reason in sorted(refused.items()))
+            raise TooFewClients(
+                f"round {number}: {len(uploads)} of {len(chosen)} clients sent a usable upload, min-clients is "
+                f"{min_clients} ({reasons})"
+            )
         if uploads:
             server = _with_averaged_buffers(method.aggregate(server, uploads), method, uploads)
             why = None if is_finite(server.model) else "the server's step gave a global model that is not finite"
@@ -187,8 +227,9 @@ def one_round(federation: Federation, engine: Engine, state: FederationState) ->
         accuracy, loss = engine.evaluate(server.model)
     seconds = time.perf_counter() - began
     record = RoundRecord(
-        number, accuracy, loss, chosen, bytes_down, bytes_up, macs, seconds, refused, kept, faults.dropped, not uploads
-    )
+        number, accuracy, loss, chosen, bytes_down, bytes_up, macs, seconds, refused,
+        client_memory=kept, dropped=faults.dropped, unchanged=not uploads, wire_down=wire_down, wire_up=wire_up,
+    )  # fmt: skip
     return record, RoundDetails(tuple(uploads))
 
 

@@ -6,8 +6,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import Literal
 
 from fedtrip.api import run_federation
 from fedtrip.data.dataset import DataSet
@@ -15,12 +17,14 @@ from fedtrip.engines import worker_count
 from fedtrip.engines.handover import Handover, SharedData, handover, share_data
 from fedtrip.engines.process import TICK, WorkerLost, WorkerProcess, answer, lost_for_good, request
 from fedtrip.engines.shared import SharedBlock
+from fedtrip.errors import UserError
 from fedtrip.federation import Federation
 from fedtrip.rounds import RoundRecord
 
 ATTEMPTS = 3
 DONE, STOP = "done", "stop"
 """What is said between the processes beside records and work."""
+TrialEngine = Literal["local", "ray"]
 
 
 @dataclass(frozen=True)
@@ -39,13 +43,26 @@ Stop = Callable[[], bool]
 
 
 def run_trials(
-    trials: Sequence[Trial], *, workers: int | None, on_round: OnTrialRound | None, stop: Stop = lambda: False
+    trials: Sequence[Trial],
+    *,
+    workers: int | None,
+    on_round: OnTrialRound | None,
+    stop: Stop = lambda: False,
+    engine: TrialEngine = "local",
+    address: str | None = None,
 ) -> Iterator[Trial]:
     """Run all trials, as many at once as there are workers (default: the cores); yields each one that is finished.
 
     A trial whose folder holds part of it goes on from there; so does one whose process died or hangs. When `stop`
-    says so, every trial ends after its current round, and `KeyboardInterrupt` is raised.
+    says so, every trial ends after its current round, and `KeyboardInterrupt` is raised. With the engine `ray` they run
+    on the Ray cluster at `address`, or on a Ray that is started on this machine.
     """
+    check_trial_engine(engine, address)
+    if engine == "ray":
+        from fedtrip.ray_trials import run_trials_on_ray
+
+        yield from run_trials_on_ray(trials, workers=workers, on_round=on_round, stop=stop, address=address)
+        return
     count = min(worker_count(workers), len(trials))
     if count == 1:
         for trial in trials:
@@ -61,6 +78,14 @@ def run_trials(
         return
     with _TrialPool(count) as pool:
         yield from pool.run(trials, on_round, stop)
+
+
+def check_trial_engine(engine: TrialEngine, address: str | None) -> None:
+    """Refuse an engine that is not installed, and an address that nothing would look at."""
+    if engine != "ray" and address is not None:
+        raise UserError(f"--address '{address}' has no meaning here; accepted: with --engine ray")
+    if engine == "ray" and find_spec("ray") is None:
+        raise UserError("--engine ray needs Ray; accepted: pip install 'fedtrip[ray]'")
 
 
 class _TrialPool:

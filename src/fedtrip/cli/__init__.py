@@ -15,6 +15,7 @@ from fedtrip.cli.compare import compare
 from fedtrip.cli.console import err
 from fedtrip.cli.costs import costs
 from fedtrip.cli.doctor import doctor
+from fedtrip.cli.new_app import new_app
 from fedtrip.cli.partition import partition
 from fedtrip.cli.report import report
 from fedtrip.cli.reproduce import reproduce
@@ -45,6 +46,7 @@ for _command in (
     partition,
     costs,
     reproduce,
+    new_app,
     catalogue.methods,
     catalogue.datasets,
     catalogue.models,

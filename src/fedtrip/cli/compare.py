@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich import box
@@ -84,6 +84,14 @@ def compare(
         int | None,
         typer.Option(help="runs at the same time; does not change results (default: the cores)", show_default=False),
     ] = None,
+    engine: Annotated[
+        Literal["local", "ray"],
+        typer.Option(help="where the trials run; does not change results", show_default=False),
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(help="the Ray cluster, e.g. auto or HOST:6379 (default: a Ray started here)", show_default=False),
+    ] = None,
     folder: Annotated[
         Path | None,
         typer.Option("--out", help="folder to write (default: a new one in runs/)", show_default=False),
@@ -141,6 +149,8 @@ def compare(
                 trials=trials,
                 data_dir=absolute(data_dir),
                 workers=workers,
+                engine=engine,
+                address=address,
                 overwrite=overwrite,
                 resume=resume,
                 progress=not quiet,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
@@ -52,6 +55,26 @@ def run(
         int | None,
         typer.Option(help="processes; does not change the result (default: the cores)", show_default=False),
     ] = None,
+    engine: Annotated[
+        Literal["local", "flower-simulation"],
+        typer.Option(help="where the clients' work is done; does not change the result", show_default=False),
+    ] = "local",
+    round_timeout: Annotated[
+        float | None,
+        typer.Option(
+            help="seconds after which a round goes on without a client (default: 3600)",
+            rich_help_panel="Flower",
+            show_default=False,
+        ),
+    ] = None,
+    min_clients: Annotated[
+        int | None,
+        typer.Option(
+            help="uploads without which a round is tried again, then ends the run (default: 1)",
+            rich_help_panel="Flower",
+            show_default=False,
+        ),
+    ] = None,
     folder: Annotated[
         Path | None,
         typer.Option("--out", help="run folder to write (default: a new one in runs/)", show_default=False),
@@ -90,7 +113,6 @@ def run(
 
       fedtrip run --resume runs/mine
     """
-    from fedtrip.api import run_federation
     from fedtrip.event_files import EventFiles
     from fedtrip.experiment import Experiment
     from fedtrip.federation import prepare
@@ -107,6 +129,7 @@ def run(
     where = absolute(folder) or unused_folder(stem)
     check_out(where, overwrite, resume)
     events = EventFiles.of_run(where) if tensorboard else None
+    run_there = _on_engine(engine, round_timeout, min_clients, absolute(data_dir))
     federation = prepare(experiment, data_dir=absolute(data_dir), progress=not quiet)
     target = federation.experiment.target
     title = f"{experiment.method.name} on {experiment.dataset}"
@@ -126,7 +149,7 @@ def run(
                 interruption.check()
 
         try:
-            result = run_federation(
+            result = run_there(
                 federation,
                 out=where,
                 overwrite=overwrite,
@@ -165,6 +188,27 @@ def evaluate(
         print_json({"run": str(run_folder), "accuracy": accuracy, "loss": loss if math.isfinite(loss) else None})
     else:
         out.print(f"{run_folder}: test accuracy {accuracy:.4f}, loss {loss:.4f}", markup=False, soft_wrap=True)
+
+
+def _on_engine(
+    engine: str, round_timeout: float | None, min_clients: int | None, data_dir: Path | None
+) -> Callable[..., Any]:
+    """What runs a federation on this engine."""
+    if engine == "local":
+        for option, value in (("--round-timeout", round_timeout), ("--min-clients", min_clients)):
+            if value is not None:
+                raise UserError(f"{option} has no meaning on one machine; accepted: with --engine flower-simulation")
+        from fedtrip.api import run_federation
+
+        return run_federation
+    if find_spec("flwr") is None or find_spec("ray") is None:
+        raise UserError(f"--engine {engine} needs Flower; accepted: pip install 'fedtrip[flower]'")
+    from fedtrip.flower.engine import Tolerance
+    from fedtrip.flower.simulation import simulate
+
+    given = {"round_timeout": round_timeout, "min_clients": min_clients}
+    tolerance = Tolerance(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+    return partial(simulate, tolerance=tolerance, data_dir=data_dir)
 
 
 def experiment_from(base: Any, fields: dict[str, Any], method: str | None, settings: list[str]) -> Any:

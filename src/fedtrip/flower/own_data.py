@@ -1,0 +1,102 @@
+"""Federations whose samples are the nodes' own: a node knows only its client's, the server only the test set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedtrip.data.arrays import Array, as_inputs, as_labels
+from fedtrip.data.dataset import DataSet
+from fedtrip.data.normalisation import normalisation
+from fedtrip.errors import UserError
+from fedtrip.experiment import Experiment
+from fedtrip.federation import Federation
+from fedtrip.imports import import_object
+from fedtrip.methods import make_method, options_of
+from fedtrip.models import build_model
+from fedtrip.models.representation import Tap
+
+NODES = "nodes"
+"""The `dataset` of an experiment whose samples are the nodes' own."""
+
+
+@dataclass(frozen=True)
+class EverySample:
+    """The partition of one client's own samples: all of them, whichever client it is."""
+
+    clients: int
+    count: int
+
+    def samples(self, client: int) -> int:  # noqa: ARG002
+        return self.count
+
+    def share(self, client: int) -> Tensor:  # noqa: ARG002
+        return torch.arange(self.count)
+
+
+def samples_of(spec: str, config: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+    """The inputs and labels that the user's function gives; it is called with the node's (or the run's) settings."""
+    load: Callable[[Mapping[str, Any]], tuple[Array, Array]] = import_object(spec, "data")
+    loaded = load(config)
+    if not isinstance(loaded, tuple) or len(loaded) != 2:
+        raise UserError(f"data '{spec}' returned a {type(loaded).__name__}; accepted: a pair of inputs and labels")
+    x = as_inputs("inputs", loaded[0])
+    return x, as_labels("labels", loaded[1], len(x))
+
+
+def server_federation(experiment: Experiment, test: tuple[Tensor, Tensor]) -> Federation:
+    """What the server needs: the complete experiment, the model and the test set. No training sample is there."""
+    x_test, y_test = test
+    if experiment.clients is None or experiment.mean is None:
+        raise UserError(
+            f"dataset '{NODES}' needs clients, mean and std in the experiment: nobody can measure them over all nodes"
+        )
+    if experiment.stop_at_target and experiment.target is None:
+        raise UserError("stop_at_target needs a target; accepted: give a target too")
+    method = make_method(
+        experiment.method.name, experiment.method.options, model=experiment.model, dataset=experiment.dataset
+    )
+    complete = experiment.but(
+        partition="given",
+        samples_per_client=None,
+        per_round=experiment.per_round or min(4, experiment.clients),
+        momentum=method.momentum if experiment.momentum is None else experiment.momentum,
+        method={"name": experiment.method.name, "options": options_of(method)},
+    )
+    dataset = _dataset(complete, x_test[:0], y_test[:0], x_test, y_test, int(y_test.max()) + 1)
+    return _federation(complete, dataset)
+
+
+def node_federation(
+    experiment: Experiment, own: tuple[Tensor, Tensor], classes: int, sample_shape: tuple[int, ...]
+) -> Federation:
+    """What a node needs: the complete experiment, the model and its client's samples."""
+    x, y = own
+    if tuple(x.shape[1:]) != sample_shape:
+        raise UserError(f"the node's samples have the shape {tuple(x.shape[1:])}; accepted: {sample_shape}")
+    if int(y.max()) >= classes:
+        raise UserError(f"the node's labels go up to {int(y.max())}; accepted: 0 to {classes - 1}")
+    return _federation(experiment, _dataset(experiment, x, y, x[:0], y[:0], classes))
+
+
+def _dataset(
+    experiment: Experiment, x_train: Tensor, y_train: Tensor, x_test: Tensor, y_test: Tensor, classes: int
+) -> DataSet:
+    mean, std = normalisation(x_train, experiment.mean, experiment.std)
+    return DataSet(NODES, x_train, y_train, x_test, y_test, classes, mean, std)
+
+
+def _federation(experiment: Experiment, dataset: DataSet) -> Federation:
+    assert experiment.clients is not None
+    method = make_method(
+        experiment.method.name, experiment.method.options, model=experiment.model, dataset=experiment.dataset
+    )
+    module = build_model(experiment.model, dataset.sample_shape, dataset.classes, experiment.seed)
+    if method.needs_representation:
+        Tap(module, experiment.representation).remove()
+    partition = EverySample(experiment.clients, len(dataset.y_train))
+    return Federation(experiment, dataset, partition, module, method)

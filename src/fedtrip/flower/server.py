@@ -1,0 +1,71 @@
+"""Our round loop on a Flower grid, with a run folder on the server that a later run goes on from."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from flwr.serverapp import Grid
+
+from fedtrip.api import OnRound, run_federation
+from fedtrip.federation import Federation
+from fedtrip.files import write_text
+from fedtrip.flower.engine import FlowerEngine, Tolerance
+from fedtrip.lock import FolderLock
+from fedtrip.result import Result
+from fedtrip.runs import CHECKPOINT
+
+KEY = "run-key"
+"""File in the checkpoint's folder with the name that the run has on the nodes' disks."""
+UNLOCKING = 30.0
+"""Seconds that a server whose SuperLink was killed may need to end, before another takes its folder up."""
+
+
+def run_on_grid(
+    grid: Grid,
+    federation: Federation,
+    out: Path,
+    *,
+    tolerance: Tolerance,
+    overwrite: bool = False,
+    resume: bool = False,
+    on_round: OnRound | None = None,
+    stop: threading.Event | None = None,
+) -> Result:
+    """Run a federation on the grid's nodes; the memories of its clients are on the nodes, all else is in `out`.
+
+    `stop` ends the waiting for nodes that nobody will hear of any more.
+    """
+    engines: list[FlowerEngine] = []
+
+    @contextmanager
+    def opened(run: Federation) -> Iterator[FlowerEngine]:
+        engines.append(FlowerEngine(grid, run, _key(out), tolerance, stop or threading.Event()))
+        yield engines[0]
+
+    out.mkdir(parents=True, exist_ok=True)
+    FolderLock(out, patience=UNLOCKING).release()
+    result = run_federation(
+        federation,
+        out=out,
+        overwrite=overwrite,
+        resume=resume,
+        on_round=on_round,
+        open_engine=opened,
+        min_clients=tolerance.min_clients,
+    )
+    for engine in engines:
+        engine.forget()
+    return result
+
+
+def _key(out: Path) -> str:
+    """What names this run on the nodes, through all its resumptions."""
+    path = out / CHECKPOINT / KEY
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, secrets.token_hex(16))
+    return path.read_text(encoding="utf-8")

@@ -1,0 +1,81 @@
+"""A run on Flower's simulation: the same ServerApp loop and ClientApp, on processes of this machine."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+from flwr.simulation import run_simulation
+
+from fedtrip.api import OnRound
+from fedtrip.engines import worker_count
+from fedtrip.errors import UserError
+from fedtrip.experiment import PYTHON
+from fedtrip.federation import Federation
+from fedtrip.flower.client_app import client_app
+from fedtrip.flower.engine import Tolerance
+from fedtrip.flower.node import DATA_DIR, MEMORY_DIR
+from fedtrip.flower.server import run_on_grid
+from fedtrip.result import Result
+from fedtrip.runs import CHECKPOINT
+
+
+def simulate(
+    federation: Federation,
+    out: Path,
+    *,
+    tolerance: Tolerance,
+    overwrite: bool = False,
+    resume: bool = False,
+    workers: int | None = None,
+    on_round: OnRound | None = None,
+    data_dir: Path | None = None,
+) -> Result:
+    """Run a federation of named things (a simulated node makes its own copy of them) with one node for each client."""
+    experiment = federation.experiment
+    for name, value in (("dataset", experiment.dataset), ("model", experiment.model)):
+        if value.startswith(PYTHON):
+            raise UserError(
+                f"{name} is a Python object, which no node can make; accepted: a name or package.module:name"
+            )
+    results: list[Result] = []
+    server, stop = ServerApp(), threading.Event()
+
+    @server.main()
+    def main(grid: Grid, context: Context) -> None:  # noqa: ARG001
+        results.append(
+            run_on_grid(
+                grid,
+                federation,
+                out,
+                tolerance=tolerance,
+                overwrite=overwrite,
+                resume=resume,
+                on_round=on_round,
+                stop=stop,
+            )
+        )
+
+    nodes = {MEMORY_DIR: str(out / CHECKPOINT / "nodes")}  # removed with the checkpoint when the run is finished
+    if data_dir is not None:
+        nodes[DATA_DIR] = str(data_dir)
+    flower_log = logging.getLogger("flwr")
+    level = flower_log.level
+    flower_log.setLevel(logging.ERROR)  # the progress shown is ours
+    try:
+        run_simulation(
+            server_app=server,
+            client_app=client_app(**nodes),
+            num_supernodes=experiment.clients or 1,
+            backend_config={
+                "client_resources": {"num_cpus": 1, "num_gpus": 0},
+                "init_args": {"num_cpus": worker_count(workers), "log_to_driver": False},
+            },
+        )
+    finally:
+        stop.set()  # after Ctrl-C the server's thread would wait for nodes that are gone
+        flower_log.setLevel(level)
+    return results[0]

@@ -1,0 +1,81 @@
+"""Flower's simulation, for all ten methods in one start of it: the same bits as without Flower."""
+
+import json
+import os
+
+import pytest
+
+pytest.importorskip("flwr", reason="needs pip install 'fedtrip[flower]'")
+
+from flwr.serverapp import ServerApp
+from flwr.simulation import run_simulation
+
+from fedtrip import Experiment
+from fedtrip.api import run_federation
+from fedtrip.federation import prepare
+from fedtrip.flower.client_app import client_app
+from fedtrip.flower.engine import Tolerance
+from fedtrip.flower.server import run_on_grid
+from fedtrip.methods import METHODS
+from fedtrip.runs import read_records
+
+from .deployment import OFFLINE
+
+
+def experiment(method):
+    return Experiment(
+        method=method, rounds=3, clients=4, per_round=3, samples_per_client=100, keep_optimizer_state=True
+    )
+
+
+@pytest.mark.slow
+def test_every_method_has_the_same_bits_on_a_simulation(tmp_path, monkeypatch):
+    for name, value in OFFLINE.items():
+        monkeypatch.setenv(name, value)
+    server, digests = ServerApp(), {}
+
+    @server.main()
+    def main(grid, _context):
+        for method in METHODS:
+            result = run_on_grid(grid, prepare(experiment(method)), tmp_path / method, tolerance=Tolerance())
+            digests[method] = result.model_sha256
+
+    run_simulation(
+        server_app=server,
+        client_app=client_app(**{"memory-dir": str(tmp_path / "memories")}),
+        num_supernodes=4,
+        backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0}, "init_args": {"num_cpus": 2}},
+    )
+    assert digests == {m: run_federation(prepare(experiment(m)), workers=1).model_sha256 for m in METHODS}
+    for method in METHODS:
+        for record in read_records(tmp_path / method):
+            assert not record.refused
+            if method == "fedtrip":  # others may send the same vector twice, which Flower serialises once
+                assert record.bytes_down < record.wire_down < 1.1 * record.bytes_down
+                assert record.bytes_up < record.wire_up < 1.1 * record.bytes_up
+    assert not list((tmp_path / "memories").rglob("*.safetensors"))
+
+
+@pytest.mark.slow
+def test_the_command_line_runs_it(fedtrip, tmp_path, monkeypatch):
+    for name, value in OFFLINE.items():
+        monkeypatch.setenv(name, value)
+    shas = []
+    for engine in ("flower-simulation", "local"):
+        ended = fedtrip(
+            "run", "--engine", engine, "--rounds", 2, "--clients", 3, "--json", "-q", "--out", tmp_path / engine
+        )
+        assert ended.code == 0, ended.err
+        shas.append(json.loads(ended.out)["model_sha256"])
+    assert shas[0] == shas[1]
+    assert not os.path.exists(tmp_path / "flower-simulation" / "checkpoint")
+
+
+def test_options_of_flower_are_refused_without_it(fedtrip, tmp_path):
+    for option, value in (("--round-timeout", 5), ("--min-clients", 2)):
+        ended = fedtrip("run", option, value, "--out", tmp_path / "run")
+        assert (ended.code, f"{option} has no meaning on one machine" in ended.err) == (2, True)
+    for option, value in (("--round-timeout", 0), ("--min-clients", 0)):
+        ended = fedtrip("run", "--engine", "flower-simulation", option, value, "--out", tmp_path / "run")
+        assert (ended.code, "accepted: " in ended.err) == (2, True)
+    assert not (tmp_path / "run").exists()
