@@ -7,6 +7,7 @@ import fcntl
 import os
 import time
 from pathlib import Path
+from typing import Self
 
 from fedtrip.errors import UserError
 
@@ -39,6 +40,12 @@ class FolderLock:
             # some network file systems have no locks for folders: there it is the user's to take care
             return problem.errno not in (errno.EWOULDBLOCK, errno.EACCES)
         return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def release(self) -> None:
         """Let others write."""

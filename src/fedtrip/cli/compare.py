@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -17,7 +17,9 @@ from fedtrip.cli.options import (
     DataDir,
     Device,
     ExperimentFile,
+    RayAddress,
     TensorBoard,
+    TrialEngine,
     absolute,
     read_settings,
     with_experiment_options,
@@ -84,14 +86,8 @@ def compare(
         int | None,
         typer.Option(help="runs at the same time; does not change results (default: the cores)", show_default=False),
     ] = None,
-    engine: Annotated[
-        Literal["local", "ray"],
-        typer.Option(help="where the trials run; does not change results", show_default=False),
-    ] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option(help="the Ray cluster, e.g. auto or HOST:6379 (default: a Ray started here)", show_default=False),
-    ] = None,
+    engine: TrialEngine = "local",
+    address: RayAddress = None,
     folder: Annotated[
         Path | None,
         typer.Option("--out", help="folder to write (default: a new one in runs/)", show_default=False),

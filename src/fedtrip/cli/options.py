@@ -100,6 +100,16 @@ ExperimentFile = Annotated[
     Path | None,
     typer.Argument(metavar="EXPERIMENT.toml", help="an experiment file; the options below change single fields"),
 ]
+TrialEngine = Annotated[
+    Literal["local", "ray"],
+    typer.Option(help="where the runs run; does not change results (default: local)", show_default=False),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--address", help="the Ray cluster, e.g. auto or HOST:6379 (default: a Ray started here)", show_default=False
+    ),
+]
 Device = Annotated[
     str,
     typer.Option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,11 +12,15 @@ from rich.markdown import Markdown
 from rich.table import Table
 
 from fedtrip.cli.console import err, out, print_json
-from fedtrip.cli.options import DataDir, absolute
+from fedtrip.cli.options import DataDir, RayAddress, TrialEngine, absolute
 from fedtrip.cli.progress import Live, refusals
 from fedtrip.errors import UserError, unknown_name
+from fedtrip.files import check_parent_writable
+from fedtrip.interruption import Interruption
+from fedtrip.lock import FolderLock
 
 if TYPE_CHECKING:
+    from fedtrip.archive import Archive
     from fedtrip.paper.reproduction import Plan
     from fedtrip.rounds import RoundRecord
     from fedtrip.trials import Trial
@@ -43,6 +48,8 @@ def reproduce(
         int | None,
         typer.Option(help="runs at the same time; does not change results (default: the cores)", show_default=False),
     ] = None,
+    engine: TrialEngine = "local",
+    address: RayAddress = None,
     folder: Annotated[Path, typer.Option("--out", help="folder of the runs and of what is written from them")] = Path(
         "results"
     ),
@@ -65,6 +72,7 @@ def reproduce(
     from fedtrip.archive import Archive
     from fedtrip.paper.registry import ENTRIES
     from fedtrip.paper.reproduction import RUNS, plan, run_missing, select, write_entry
+    from fedtrip.trials import check_trial_engine
 
     if as_list or not names:
         for entry in ENTRIES.values():
@@ -80,40 +88,51 @@ def reproduce(
             raise unknown_name("entry", name, [*ENTRIES, "all"])
     if trials is not None and trials < 1:
         raise UserError(f"--trials is {trials}; accepted: at least 1")
+    check_trial_engine(engine, address)
     where = absolute(folder) or folder
-    archive = Archive(where / RUNS)
-    for entry in (ENTRIES[name] for name in chosen):
-        lines = select(entry, _parts(case), _parts(methods)) if entry.lines else []
-        planned = plan(lines, trials or entry.trials, archive)
-        if lines and not only_finished:
-            _tell(entry.name, planned, archive, workers)
-        if dry_run:
-            continue
-        if planned.missing and not only_finished:
-            with _Progress(entry.name, planned, quiet) as progress:
-                run_missing(
-                    planned, archive, where,
-                    data_dir=absolute(data_dir), workers=workers, progress=not quiet, watcher=progress,
-                )  # fmt: skip
-        written = write_entry(entry, archive, where, absolute(data_dir))
-        if as_json:
-            print((written / "table.json").read_text(encoding="utf-8"), end="")
-        else:
-            out.print(Markdown((written / "table.md").read_text(encoding="utf-8")))
-            out.print(f"\nwritten: {written}", markup=False, soft_wrap=True)
+    if not dry_run:
+        check_parent_writable(where, "--out")
+        where.mkdir(parents=True, exist_ok=True)
+    with nullcontext() if dry_run else FolderLock(where):
+        archive = Archive(where / RUNS)
+        for entry in (ENTRIES[name] for name in chosen):
+            lines = select(entry, _parts(case), _parts(methods)) if entry.lines else []
+            planned = plan(lines, trials or entry.trials, archive)
+            if lines and not only_finished:
+                _tell(entry.name, planned, archive, workers)
+            if dry_run:
+                continue
+            if planned.missing and not only_finished:
+                with _Progress(entry.name, planned, quiet) as progress, Interruption() as interruption:
+                    try:
+                        run_missing(
+                            planned, archive, where,
+                            data_dir=absolute(data_dir), workers=workers, engine=engine, address=address,
+                            progress=not quiet, watcher=progress, stop=lambda: interruption.asked,
+                        )  # fmt: skip
+                    except KeyboardInterrupt:
+                        err.print("interrupted; the same command goes on", markup=False)
+                        raise
+            _show(write_entry(entry, archive, where, absolute(data_dir)), as_json)
+
+
+def _show(written: Path, as_json: bool) -> None:
+    if as_json:
+        print((written / "table.json").read_text(encoding="utf-8"), end="")
+        return
+    out.print(Markdown((written / "table.md").read_text(encoding="utf-8")))
+    out.print(f"\nwritten: {written}", markup=False, soft_wrap=True)
 
 
 def _parts(text: str | None) -> list[str]:
     return [] if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _tell(name: str, planned: Plan, archive: object, workers: int | None) -> None:
+def _tell(name: str, planned: Plan, archive: Archive, workers: int | None) -> None:
     """How much there is to do, before it is begun."""
-    from fedtrip.archive import Archive
     from fedtrip.engines import worker_count
     from fedtrip.paper.estimate import expected_seconds
 
-    assert isinstance(archive, Archive)
     left = len(planned.missing)
     text = f"{name}: {len(planned.wanted)} runs, {len(planned.wanted) - left} of them finished"
     if left:

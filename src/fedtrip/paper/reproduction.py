@@ -16,13 +16,15 @@ from typing import Protocol
 
 from fedtrip.api import load_result
 from fedtrip.archive import Archive, identity
+from fedtrip.comparison_folder import REPORT
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment import Experiment
 from fedtrip.paper.entry import Entry, Findings, Line
 from fedtrip.prepared import Preparer
+from fedtrip.report import write_report
 from fedtrip.rounds import RoundRecord
 from fedtrip.runs import remove_run
-from fedtrip.trials import Trial, run_trials
+from fedtrip.trials import Stop, Trial, TrialEngine, run_trials
 
 RUNS, WORK = "runs", "work"
 
@@ -80,10 +82,16 @@ def run_missing(
     *,
     data_dir: Path | None = None,
     workers: int | None = None,
+    engine: TrialEngine = "local",
+    address: str | None = None,
     progress: bool = False,
     watcher: Watcher | None = None,
+    stop: Stop = lambda: False,
 ) -> None:
-    """Run what is missing, several at once; each goes into the archive as soon as it is finished."""
+    """Run what is missing, several at once; each goes into the archive as soon as it is finished.
+
+    `engine`, `address` and `stop` are those of `run_trials`.
+    """
     prepared = Preparer(data_dir=data_dir, progress=progress)
     todo = [
         Trial(
@@ -94,7 +102,8 @@ def run_missing(
         )
         for name, experiment in planned.missing
     ]
-    for trial in run_trials(todo, workers=workers, on_round=None if watcher is None else watcher.round):
+    told = None if watcher is None else watcher.round
+    for trial in run_trials(todo, workers=workers, on_round=told, stop=stop, engine=engine, address=address):
         archive.add(load_result(trial.out))
         remove_run(trial.out)
         for emptied in (trial.out, out / WORK):
@@ -105,10 +114,18 @@ def run_missing(
 
 
 def write_entry(entry: Entry, archive: Archive, out: Path, data_dir: Path | None = None) -> Path:
-    """Write the entry's files from all its finished runs; the folder they are in."""
+    """Write the entry's files and a report from all its finished runs; the folder they are in."""
     folder = out / entry.name
     folder.mkdir(parents=True, exist_ok=True)
-    entry.write(Findings(entry.lines, archive, data_dir), folder)
+    findings = Findings(entry.lines, archive, data_dir)
+    entry.write(findings, folder)
+    runs = {
+        f"{case}: {label}": [run for _, run in sorted(findings.runs(case, label).items())]
+        for case in findings.cases
+        for label in findings.labels(case)
+    }
+    if runs:
+        write_report(runs, folder / REPORT, title=entry.title, commands=[f"fedtrip reproduce {entry.name}"])
     return folder
 
 
