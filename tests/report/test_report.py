@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -118,6 +119,7 @@ def test_unfinished_runs_are_left_out_and_told(comparison, here, fedtrip):
 @pytest.mark.parametrize(
     ("prepare", "told"),
     [
+        (lambda: Path("empty").rmdir(), "'empty' is not a folder"),
         (lambda: None, "holds neither a run nor a comparison"),
         (lambda: open("empty/comparison.json", "w").write("[]"), "comparison.json' cannot be read"),  # noqa: SIM115
         (

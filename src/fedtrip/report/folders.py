@@ -67,6 +67,9 @@ def read_folders(folders: Sequence[Path]) -> Collected:
 
 def _runs_of(folder: Path) -> Iterator[tuple[str, Path]]:
     """Label and folder of every run."""
+    accepted = "accepted: a folder that `fedtrip run` or `fedtrip compare` wrote"
+    if not folder.is_dir():
+        raise UserError(f"'{folder}' is not a folder; {accepted}")
     if (folder / MANIFEST).is_file():
         manifest = _manifest(folder)
         for label, name in manifest["variants"].items():
@@ -75,10 +78,7 @@ def _runs_of(folder: Path) -> Iterator[tuple[str, Path]]:
     elif (folder / EXPERIMENT).is_file():
         yield Experiment.from_toml(folder / EXPERIMENT).method.name, folder
     else:
-        raise UserError(
-            f"'{folder}' holds neither a run nor a comparison; accepted: a folder that `fedtrip run` or "
-            "`fedtrip compare` wrote"
-        )
+        raise UserError(f"'{folder}' holds neither a run nor a comparison; {accepted}")
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
