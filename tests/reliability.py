@@ -125,7 +125,7 @@ def interleaved(model, method, rounds, data, turns=9):
     seconds = {"with": [], "without": []}
     for turn in range(turns):
         for kind in ("with", "without") if turn % 2 else ("without", "with"):
-            with tempfile.TemporaryDirectory(dir=HERE.parent) as folder:
+            with tempfile.TemporaryDirectory() as folder:
                 seconds[kind].append(
                     seconds_a_round(experiment, data, Path(folder) / "run" if kind == "with" else None)
                 )
