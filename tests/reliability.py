@@ -31,7 +31,7 @@ FAULTS = {
     "damaged or foreign checkpoint": ["tests/test_checkpoint.py", "-k", "damaged or missing or noticed"],
     "foreign data, model or experiment": ["tests/test_durability.py", "-k", "another or changed or schema"],
     "loss of power": ["tests/test_durability.py", "-k", "power"],
-    "disk full": ["tests/test_durability.py", "-k", "full_disk"],
+    "disk full or read-only": ["tests/test_durability.py", "-k", "full_disk or read_only"],
     "second writer": ["tests/test_durability.py", "-k", "lock or writes"],
     "clients that drop out or send nonsense": ["tests/methods/test_client_faults.py"],
 }
