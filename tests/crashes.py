@@ -191,7 +191,12 @@ def kill_at_random(case, folder, wanted, report):
         kills, runs_done = kills + in_this, runs_done + 1
         found = {"sha": ended["sha"], **left_in(out)} if "sha" in ended else ended
         if found != wanted:
-            wrong.append([f"run {runs_done}, {in_this} kills", found.get("sha", found)])
+            differing = (
+                {key: [found[key], wanted[key]] for key in wanted if found.get(key) != wanted[key]}
+                if "sha" in found
+                else found
+            )
+            wrong.append([case, f"run {runs_done} after {in_this} kills", differing])
     return {"wrong": wrong, "kills": kills, "runs": runs_done}
 
 

@@ -31,7 +31,7 @@ FAULTS = {
     "damaged or foreign checkpoint": ["tests/test_checkpoint.py", "-k", "damaged or missing or noticed"],
     "foreign data, model or experiment": ["tests/test_durability.py", "-k", "another or changed or schema"],
     "loss of power": ["tests/test_durability.py", "-k", "power"],
-    "disk full": ["tests/test_durability.py", "-k", "full_disk"],
+    "disk full or read-only": ["tests/test_durability.py", "-k", "full_disk or read_only"],
     "second writer": ["tests/test_durability.py", "-k", "lock or writes"],
     "clients that drop out or send nonsense": ["tests/methods/test_client_faults.py"],
 }
@@ -58,6 +58,9 @@ def kills():
             check=True,
         )
     answers = json.loads(ended.stdout)
+    for answer in answers:
+        for told in answer["wrong"]:
+            print(f"wrong: {told}", file=sys.stderr)
     parts = {"at random": answers[: len(at_random)], "injected": answers[len(at_random) :]}
     return {
         name: {
@@ -122,7 +125,7 @@ def interleaved(model, method, rounds, data, turns=9):
     seconds = {"with": [], "without": []}
     for turn in range(turns):
         for kind in ("with", "without") if turn % 2 else ("without", "with"):
-            with tempfile.TemporaryDirectory(dir=HERE.parent) as folder:
+            with tempfile.TemporaryDirectory() as folder:
                 seconds[kind].append(
                     seconds_a_round(experiment, data, Path(folder) / "run" if kind == "with" else None)
                 )
@@ -176,13 +179,13 @@ def main():
     named = sys.argv[1:] or list(PARTS)
     if wrong := [name for name in named if name not in PARTS and name != "page"]:
         sys.exit(f"'{wrong[0]}' is unknown; accepted: page, {', '.join(PARTS)}")
-    figures = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
-    for name in (name for name in named if name in PARTS):
+    figures = {}
+    for name in named:
         print(f"-- {name}", file=sys.stderr, flush=True)
-        if name == "overhead":
-            figures["load"] = round(os.getloadavg()[0], 1)
-        figures[name] = PARTS[name]()
-        figures["versions"] = versions()
+        measured = {"load": round(os.getloadavg()[0], 1)} if name == "overhead" else {}
+        if name in PARTS:
+            measured |= {name: PARTS[name](), "versions": versions()}
+        figures = (json.loads(FIGURES.read_text()) if FIGURES.exists() else {}) | measured
         FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
     if figures.keys() >= PARTS.keys():
         PAGE.write_text(page(figures), encoding="utf-8")

@@ -5,6 +5,8 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -249,6 +251,8 @@ def test_who_leaves_between_rounds_loses_none(blobs, tmp_path):
 
 HOLDER = """
 import sys
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from fedtrip.lock import FolderLock
 lock = FolderLock(Path(sys.argv[1]))
@@ -313,6 +317,39 @@ def test_a_full_disk_ends_with_one_line_and_what_was_good_stays_so(command, larg
     stored = package.load_result(run)
     assert stored.model_sha256 == package.run(stored.experiment, workers=1).model_sha256
     assert not list(here.rglob(".*"))
+
+
+@contextmanager
+def read_only(folder):
+    """Nothing can be written there, not even by root, who is somebody else meanwhile."""
+    every = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
+    for path in (*every, *folder.rglob("*")):
+        path.chmod(0o555)
+    is_root = os.geteuid() == 0
+    try:
+        if is_root:
+            os.seteuid(65534)
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+        for path in every:
+            path.chmod(0o755)
+
+
+def test_a_folder_that_became_read_only_is_told_and_left_as_it_was(blobs, listing):
+    experiment = Experiment(**SMALL)
+    whole = package.run(experiment, data=blobs, workers=1)
+    with tempfile.TemporaryDirectory() as place:  # pytest's own folders are closed to others
+        os.chmod(place, 0o755)
+        run = Path(place) / "run"
+        interrupted(run, experiment, data=blobs)
+        before = listing(run)
+        with read_only(run), pytest.raises(UserError, match=r"--out '.*' cannot be written: "):
+            package.run(experiment, data=blobs, out=run, resume=True, workers=1)
+        assert listing(run) == before
+        again = package.run(experiment, data=blobs, out=run, resume=True, workers=1)
+        assert again.model_sha256 == whole.model_sha256
 
 
 def test_a_header_says_whose_checkpoint_it_is(blobs, tmp_path):

@@ -211,6 +211,21 @@ def test_runs_whose_every_state_is_synced_killed_at_any_moment_and_at_random(tmp
     assert at_random["kills"] >= 20
 
 
+def test_what_a_killed_process_left_half_written_goes_and_nothing_else(blobs, tmp_path):
+    experiment = Experiment(**SMALL, snapshot=(1,))
+    with pytest.raises(Stopped):
+        package.run(experiment, data=blobs, out=tmp_path / "run", workers=1, on_round=stopping_after(2))
+    half = [".model.safetensors.99.tmp.safetensors", ".summary.json.7.tmp.json", ".tmpmaCITC"]  # the last: safetensors'
+    for folder in ("", "snapshots/round-0001/", "checkpoint/clients/"):
+        for name in half:
+            (tmp_path / "run" / folder / name).write_text("half")
+    for name in (".gitignore", ".notes.tmp", ".tmp-mine"):
+        (tmp_path / "run" / name).write_text("mine")
+    package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
+    left = {path.name for path in (tmp_path / "run").rglob(".*")}
+    assert left == {".gitignore", ".notes.tmp", ".tmp-mine"}
+
+
 # ---- what is asked for
 
 

@@ -19,6 +19,12 @@ def unknown_name(kind: str, value: str, accepted: Iterable[str], also: str = "")
     return UserError(f"{kind} '{value}' is unknown;{suggestion} accepted: {alternatives}")
 
 
+def shortened(text: object, longest: int = 200) -> str:
+    """The text, cut if it is too long for a message: some libraries quote all the bytes they do not understand."""
+    whole = str(text)
+    return whole if len(whole) <= longest else f"{whole[:longest]}…"
+
+
 def is_out_of_memory(problem: BaseException) -> bool:
     """Whether it says that memory ran out: Python's own error, or the text of PyTorch's."""
     return isinstance(problem, MemoryError) or (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,9 +34,13 @@ def sync(*paths: Path) -> None:
             os.close(descriptor)
 
 
+_LEFTOVER = re.compile(r"\..+\.\d+\.tmp(\..+)?|\.tmp\w{6}")
+"""A name of `replacing`, or one that safetensors makes on its own while it writes."""
+
+
 def is_leftover(path: Path) -> bool:
-    """Whether this is a temporary file of `replacing`, left behind by a process that was killed."""
-    return path.name.startswith(".") and ".tmp" in path.name
+    """Whether this is a temporary file, left behind by a process that was killed while it wrote."""
+    return path.is_file() and _LEFTOVER.fullmatch(path.name) is not None
 
 
 def check_parent_writable(path: Path, option: str) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from fedtrip.checkpoint import Checkpoint
 from fedtrip.errors import UserError
 from fedtrip.experiment import Experiment, difference
-from fedtrip.files import sync, write_json, write_text
+from fedtrip.files import is_leftover, sync, write_json, write_text
 from fedtrip.lock import FolderLock
 from fedtrip.rounds import FederationState, RoundRecord
 from fedtrip.runs import (
@@ -157,11 +157,10 @@ def _writing(out: Path, hint: str = "; --resume goes on when it can") -> Iterato
 
 def _remove_half_written(out: Path) -> None:
     """Remove what atomic writing leaves behind if the process is killed before the renaming."""
-    for name in (EXPERIMENT, METRICS, MODEL, SUMMARY):
-        for path in out.glob(f".{name}.*.tmp*"):
-            path.unlink(missing_ok=True)
-    for path in (out / SNAPSHOTS).glob("round-*/.*.safetensors.*.tmp.safetensors"):
-        path.unlink(missing_ok=True)
+    for folder in (out, *(out / SNAPSHOTS).glob("round-*")):
+        for path in folder.glob(".*"):
+            if is_leftover(path):
+                path.unlink(missing_ok=True)
 
 
 def _line(record: RoundRecord) -> str:

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from fedtrip.errors import UserError
-from fedtrip.files import replacing, sync
+from fedtrip.files import is_leftover, replacing, sync
 from fedtrip.methods.base import Memory, Vectors
 
 BUDGET = 256 * 2**20
@@ -98,7 +98,7 @@ class ClientStore:
         for path in self._place().iterdir():
             if named := _NAME.fullmatch(path.name):
                 files[int(named["client"]), int(named["round"])] = path
-            elif _HALF_WRITTEN.fullmatch(path.name):
+            elif is_leftover(path):
                 self._outdated.add(path)
         for client, round_number in sorted(files):
             if round_number <= last_round and client not in self.bare:
@@ -158,8 +158,6 @@ class ClientStore:
 
 
 _NAME = re.compile(r"(?P<client>\d+)-(?P<round>\d+)\.safetensors")
-_HALF_WRITTEN = re.compile(r"\.\d+-\d+\.safetensors\.\d+\.tmp\.safetensors")
-"""What `replacing` leaves behind if the process is killed before the renaming."""
 
 
 def _read(path: Path, client: int, round_number: int) -> Memory:

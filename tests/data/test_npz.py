@@ -129,3 +129,15 @@ def test_any_changed_byte_is_read_or_refused(
         refusal = str(path)
         assert names == set(arrays())
     assert str(path) in refusal
+
+
+def test_a_message_does_not_quote_the_file(tmp_path: Path) -> None:
+    """zipfile quotes all the bytes of a name that it does not understand."""
+    path = tmp_path / "data.npz"
+    np.savez(path, x_train=np.zeros((50, 50)), y_train=np.zeros(50), x_test=np.zeros((1, 50)), y_test=np.zeros(1))
+    content = bytearray(path.read_bytes())
+    content[27] = 8  # the length of the first name, in the header before it
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="is damaged") as refused:
+        read_npz(path)
+    assert len(str(refused.value)) < 300 + len(str(path))

@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from fedtrip.data.memory import check_size
-from fedtrip.errors import UserError
+from fedtrip.errors import UserError, shortened
 
 REQUIRED = ("x_train", "y_train", "x_test", "y_test")
 OPTIONAL = ("client_train",)
@@ -33,7 +33,9 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             missing = [name for name in REQUIRED if name not in members]
             if missing:
-                raise UserError(f"{path}: lacks {', '.join(missing)}; it holds {', '.join(members) or 'nothing'}")
+                raise UserError(
+                    f"{path}: lacks {', '.join(missing)}; it holds {shortened(', '.join(members)) or 'nothing'}"
+                )
             wanted = [name for name in REQUIRED + OPTIONAL if name in members]
             check_size(path, "all arrays together", sum(members[name].file_size for name in wanted))
             for name in wanted:
@@ -43,7 +45,7 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     except UserError:
         raise
     except _DAMAGE as error:
-        raise UserError(f"{path}: is damaged ({error})") from error
+        raise UserError(f"{path}: is damaged ({shortened(error)})") from error
 
 
 def _check_member(path: Path, name: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from fedtrip.errors import UserError, unknown_name
+from fedtrip.errors import UserError, shortened, unknown_name
 from fedtrip.imports import import_object
 from fedtrip.methods.base import (
     Affine,
@@ -101,7 +101,9 @@ def make_method(name: str, options: Mapping[str, Any], *, model: str, dataset: s
     except ValidationError as problem:
         first = problem.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise UserError(f"method '{name}': option '{where}' is {first['input']!r}; {_sentence(first['msg'])}") from None
+        raise UserError(
+            f"method '{name}': option '{where}' is {shortened(repr(first['input']))}; {_sentence(first['msg'])}"
+        ) from None
 
 
 def options_of(method: Method) -> dict[str, Any]:
