@@ -113,12 +113,12 @@ def overhead():
     data = fedtrip.from_arrays(images, np.arange(6000) % 10, images[:100], np.arange(100) % 10)
     return {
         f"{model}, {method}": interleaved(model, method, rounds, data)
-        for model, rounds in (("cnn", 12), ("mlp", 100))
+        for model, rounds in (("cnn", 10), ("mlp", 80))
         for method in ("fedtrip", "fedavg")
     }
 
 
-def interleaved(model, method, rounds, data, turns=9):
+def interleaved(model, method, rounds, data, turns=7):
     experiment = fedtrip.Experiment(
         model=model, method=method, rounds=rounds, clients=10, per_round=4, samples_per_client=600, eval_every=rounds
     )

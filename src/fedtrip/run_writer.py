@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -166,7 +166,7 @@ def _remove_half_written(out: Path) -> None:
 def _line(record: RoundRecord) -> str:
     """JSON has no infinity: a loss that is not finite is null."""
     finite = record.loss is None or math.isfinite(record.loss)
-    return json.dumps(asdict(record if finite else replace(record, loss=None)), allow_nan=False) + "\n"
+    return json.dumps(vars(record if finite else replace(record, loss=None)), allow_nan=False) + "\n"
 
 
 def _check_same(experiment: Experiment, stored: Experiment, out: Path) -> None:
