@@ -17,7 +17,7 @@ OFFLINE = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "OMP_NUM_THREADS": "1",
 }
-LONGEST = 240
+LONGEST = 480
 """Seconds after which something that was waited for is taken to have failed."""
 
 FAULTY = '''
