@@ -49,7 +49,7 @@ class Moments:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def watch(self):
-        replace, unlink, save, note = os.replace, os.unlink, store.save_file, run_writer.RunWriter.note
+        replace, unlink, note = os.replace, os.unlink, run_writer.RunWriter.note
 
         def replaced(source, target, **keywords):
             self.pass_by(f"before {Path(target).name}")
@@ -60,12 +60,15 @@ class Moments:
             self.pass_by("unlink")
             unlink(path, **keywords)
 
-        def saved(vectors, path, **keywords):
-            save(vectors, path, **keywords)
-            whole = Path(path).read_bytes()
-            Path(path).write_bytes(whole[: len(whole) // 2])
-            self.pass_by(f"half {Path(path).name}")
-            Path(path).write_bytes(whole)
+        def in_halves(save):
+            def saved(vectors, path, *others):
+                save(vectors, path, *others)
+                whole = Path(path).read_bytes()
+                Path(path).write_bytes(whole[: len(whole) // 2])
+                self.pass_by(f"half {Path(path).name}")
+                Path(path).write_bytes(whole)
+
+            return saved
 
         def noted(writer, record):
             line = run_writer._line(record)
@@ -87,7 +90,7 @@ class Moments:
 
         PoolEngine.clients = by_workers
         os.replace, os.unlink = replaced, unlinked
-        store.save_file = runs.save_file = saved
+        store.save_file, runs.save_file = in_halves(store.save_file), in_halves(runs.save_file)
         run_writer.RunWriter.note = noted
 
 

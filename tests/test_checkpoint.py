@@ -85,7 +85,7 @@ def test_a_checkpoint_has_one_file_a_client_and_the_servers(interrupted):
     }
     assert {path.name for path in (run / "checkpoint").iterdir()} == {
         "clients",
-        "server.safetensors",
+        "server-2.safetensors",
         "synced.safetensors",
     }
 
@@ -143,7 +143,7 @@ def with_vectors(change):
     return damage
 
 
-SERVER = "checkpoint/server.safetensors"
+SERVER = "checkpoint/server-2.safetensors"
 DAMAGES = {
     "cut": (SERVER, cut, "cannot be read: "),
     "flipped": (SERVER, flip, "cannot be read: it is damaged"),
@@ -290,11 +290,23 @@ def test_a_disk_that_is_full_is_told_and_the_last_good_state_kept(blobs, tmp_pat
     assert [record.round for record in seen] == [3, 4]
 
 
+def test_of_two_rounds_that_a_killed_process_left_the_later_one_counts(interrupted, blobs):
+    run, experiment = interrupted
+    whole = fedtrip.run(experiment, data=blobs, workers=1)
+    later, earlier = run / SERVER, run / "checkpoint/server-1.safetensors"
+    earlier.write_bytes(later.read_bytes()[:100])  # it is not even looked at
+    (run / "checkpoint/server-10.txt").write_text("somebody's")
+    seen = []
+    again = fedtrip.run(experiment, data=blobs, out=run, resume=True, workers=1, on_round=seen.append)
+    assert [record.round for record in seen] == [3, 4]
+    assert again.model_sha256 == whole.model_sha256
+
+
 def test_removing_takes_the_servers_file_first(tmp_path, monkeypatch):
     checkpoint = Checkpoint(tmp_path / "checkpoint")
     (tmp_path / "checkpoint/clients").mkdir(parents=True)
-    (tmp_path / "checkpoint/server.safetensors").write_text("x")
+    (tmp_path / "checkpoint/server-12.safetensors").write_text("x")
     monkeypatch.setattr("fedtrip.checkpoint.shutil.rmtree", lambda *_, **__: None)
     checkpoint.remove()
-    assert not checkpoint.exists()
+    assert not Checkpoint(tmp_path / "checkpoint").exists()
     assert isinstance(checkpoint.store, ClientStore)

@@ -37,7 +37,7 @@ def test_a_method_that_keeps_nothing_writes_no_file_for_a_client(method, blobs, 
     experiment = Experiment(**SMALL, method=method)
     interrupted(tmp_path / "run", experiment, data=blobs)
     assert not (tmp_path / "run/checkpoint/clients").exists()
-    stored = load_file(tmp_path / "run/checkpoint/server.safetensors")
+    stored = load_file(tmp_path / "run/checkpoint/server-2.safetensors")
     assert (stored["bare clients"].tolist(), stored["bare rounds"].tolist()) == ([0, 1, 2], [1, 2, 2])
     whole = package.run(experiment, data=blobs, workers=1)
     again = package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
@@ -71,7 +71,8 @@ def test_a_checkpoint_of_the_first_schema_goes_on(blobs, tmp_path):
     experiment = Experiment(**SMALL, method="fedavg")
     interrupted(tmp_path / "run", experiment, data=blobs)
     server = tmp_path / "run/checkpoint/server.safetensors"
-    vectors = load_file(server)
+    vectors = load_file(tmp_path / "run/checkpoint/server-2.safetensors")
+    (tmp_path / "run/checkpoint/server-2.safetensors").unlink()
     clients, rounds = (vectors.pop(name).tolist() for name in ("bare clients", "bare rounds"))
     write_vectors(server, vectors, {"schema": 1, "round": 2, "memories": len(clients)})
     (tmp_path / "run/checkpoint/synced.safetensors").unlink()
@@ -90,7 +91,7 @@ def test_a_checkpoint_of_another_experiment_is_refused(blobs, tmp_path, listing)
     experiment = Experiment(**SMALL)
     interrupted(tmp_path / "mine", experiment, data=blobs)
     interrupted(tmp_path / "other", experiment.but(seed=8), data=blobs)
-    for name in ("server", "synced"):
+    for name in ("server-2", "synced"):
         file = f"checkpoint/{name}.safetensors"
         (tmp_path / "mine" / file).write_bytes((tmp_path / "other" / file).read_bytes())
     before = listing(tmp_path / "mine")
@@ -172,8 +173,10 @@ def test_a_loss_of_power_leaves_a_whole_state(method, lost, blobs, tmp_path, mon
             package.run(experiment, data=blobs, out=tmp_path / "run", workers=1)
     disk.lose_power(tmp_path / "run")
     if lost:
-        newest = tmp_path / "run/checkpoint/server.safetensors"
-        with pytest.raises(UserError, match=r"removing '.*server.safetensors' goes on from round 3, which is whole$"):
+        newest = tmp_path / f"run/checkpoint/server-{3 + lost}.safetensors"
+        with pytest.raises(
+            UserError, match=r"removing '.*server-\d.safetensors' goes on from round 3, which is whole$"
+        ):
             package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
         newest.unlink()
     seen = []
@@ -354,7 +357,7 @@ def test_a_folder_that_became_read_only_is_told_and_left_as_it_was(blobs, listin
 
 def test_a_header_says_whose_checkpoint_it_is(blobs, tmp_path):
     interrupted(tmp_path / "run", Experiment(**SMALL), data=blobs)
-    with safe_open(tmp_path / "run/checkpoint/server.safetensors", framework="pt") as stored:
+    with safe_open(tmp_path / "run/checkpoint/server-2.safetensors", framework="pt") as stored:
         header = json.loads(stored.metadata()["fedtrip"])
     assert header["schema"] == 2
     assert header["origin"].keys() == {"data", "model"}

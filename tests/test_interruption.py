@@ -75,7 +75,7 @@ def test_ctrl_c_ends_a_run_after_its_round_and_says_how_to_go_on(tmp_path):
     assert "ends after the current round; Ctrl-C again ends at once" in stderr
     done = len(rounds_of(out))
     assert f"interrupted after round {done}; to go on: fedtrip run --resume '{out}'" in stderr
-    assert (out / "checkpoint/server.safetensors").is_file()
+    assert (out / f"checkpoint/server-{done}.safetensors").is_file()
     assert not (out / "summary.json").exists()
     again = start(tmp_path, "run", *SMALL, "--resume", out, "--workers", 1)
     wait_for_rounds(out, at_least=done + 1)

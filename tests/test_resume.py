@@ -169,7 +169,7 @@ def test_a_run_killed_at_any_moment_of_a_round(tmp_path):
     (answer,) = crashed([case], tmp_path)
     assert answer["wrong"] == []
     assert answer["kills"] == len(answer["moments"]) > 40
-    names = "experiment.toml", "metrics.jsonl", "server.safetensors", "global.safetensors", "summary.json"
+    names = "experiment.toml", "metrics.jsonl", "server-2.safetensors", "global.safetensors", "summary.json"
     for moment in (
         "half a line",
         "line",
@@ -344,7 +344,7 @@ def test_the_same_command_line_begins_goes_on_and_is_done(fedtrip, here, monkeyp
         (("--resume", "--seed", 1, "--out", "mine"), "holds another experiment: its seed is 0, here it is 1"),
         (("--out", "mine"), "holds a run already; accepted: another folder, --overwrite or --resume"),
         (("--resume", "--out", "foreign"), "is not empty and holds no run"),
-        (("--resume", "--out", "damaged"), "server.safetensors' cannot be read: "),
+        (("--resume", "--out", "damaged"), "server-2.safetensors' cannot be read: "),
         (("--resume", "--out", "short"), "has 1 rounds, its checkpoint 2"),
     ],
     ids=str,
@@ -355,7 +355,7 @@ def test_what_cannot_be_resumed_ends_with_code_2(arguments, message, fedtrip, he
         for name in ("mine", "damaged", "short"):
             with pytest.raises(Stopped):
                 fedtrip("run", *ARGUMENTS, "--out", name)
-    server = here / "damaged/checkpoint/server.safetensors"
+    server = here / "damaged/checkpoint/server-2.safetensors"
     server.write_bytes(server.read_bytes()[:-1])
     (here / "short/metrics.jsonl").write_text((here / "short/metrics.jsonl").read_text().splitlines()[0] + "\n")
     (here / "foreign").mkdir()

@@ -1,14 +1,16 @@
 """A run's whole state after each round, so that kill -9 at any moment loses at most the round under way.
 
-`checkpoint/server.safetensors` holds the global model and the server's state, `checkpoint/clients/` the memories.
-A round is there when its server file is: it is written last. Now and then a state is brought to the disk itself;
-`checkpoint/synced.safetensors` is that server file, and the memories it needs stay until the next such state, so that
-a loss of power leaves a whole state too.
+`checkpoint/server-ROUND.safetensors` holds the global model and the server's state, `checkpoint/clients/` the memories.
+A round is there when its server file is: it is written last, and then that of the round before removed. (It has a name
+of its own because ext4 starts writing to the disk at once when a file is replaced, which costs ten times as much.) Now
+and then a state is brought to the disk itself; `checkpoint/synced.safetensors` is that server file, and the memories it
+needs stay until the next such state, so that a loss of power leaves a whole state too.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Mapping
@@ -29,10 +31,11 @@ SCHEMA = 2
 READABLE = (1, 2)
 """Schema 1 had a file for every memory, and did not say what it is of."""
 SECONDS_BETWEEN_SYNCS = 1.0
-SYNCING_PART = 0.02
+SYNCING_PART = 0.01
 """Of the time at most this part is spent in waiting for the disk, however slow it is."""
 MODEL, STATE = "model ", "state "
 """What the names of the global model's vectors and of the server's own state begin with."""
+_SERVER = re.compile(r"server(-(?P<round>\d+))?\.safetensors")
 BARE_CLIENTS, BARE_ROUNDS = "bare clients", "bare rounds"
 
 
@@ -41,7 +44,8 @@ class Checkpoint:
 
     def __init__(self, folder: Path, experiment: Experiment | None = None, origin: Mapping[str, str] | None = None):
         self._folder = folder
-        self._file, self._synced = folder / "server.safetensors", folder / "synced.safetensors"
+        self._synced = folder / "synced.safetensors"
+        self._servers: list[Path] = self._found()
         self._experiment, self._origin = experiment, dict(origin or {})
         self._whose: dict[str, object] = {"origin": self._origin}
         if experiment is not None:
@@ -51,7 +55,7 @@ class Checkpoint:
 
     def exists(self) -> bool:
         """Whether a round was finished."""
-        return self._file.is_file() or self._synced.is_file()
+        return bool(self._servers) or self._synced.is_file()
 
     def save(self, state: FederationState, *, metrics: Path | None = None, at_once: bool = False) -> None:
         """Write the state after a round; the round before stays valid until this one is complete.
@@ -70,22 +74,27 @@ class Checkpoint:
         header = {"schema": SCHEMA, "round": state.round, "memories": len(state.memories), **self._whose}
         began = time.monotonic()
         is_time = at_once or began >= self._next_sync
-        with replacing(self._file) as temporary:
+        file = self._folder / f"server-{state.round}.safetensors"
+        with replacing(file) as temporary:
             write_vectors(temporary, vectors, header)
             if is_time:
                 state.memories.sync()
                 sync(temporary, *([metrics] if metrics is not None else []))
         if is_time:
             with replacing(self._synced) as temporary:
-                _same_file(self._file, temporary)
+                _same_file(file, temporary)
             sync(self._folder)
             state.memories.forget_outdated()
             now = time.monotonic()
             self._next_sync = now + max(SECONDS_BETWEEN_SYNCS, (now - began) / SYNCING_PART)
+        for earlier in self._servers:
+            if earlier != file:
+                earlier.unlink(missing_ok=True)
+        self._servers = [file]
 
     def restore(self, state: FederationState) -> None:
         """Bring a fresh state to where the last finished round left it; nothing is written or removed."""
-        file = self._file if self._file.is_file() else self._synced
+        file = self._servers[-1] if self._servers else self._synced
         vectors, schema, round_number, memories = self._read(file)
         bare = (
             zip(*(vectors.pop(name).tolist() for name in (BARE_CLIENTS, BARE_ROUNDS)), strict=True)
@@ -118,14 +127,21 @@ class Checkpoint:
 
     def way_out(self) -> str:
         """What to do if the newest state turns out to be damaged, as a loss of power may leave it."""
-        last = self.synced_round() if self._file.is_file() else None
-        return "" if last is None else f"; removing '{self._file}' goes on from round {last}, which is whole"
+        last = self.synced_round() if self._servers else None
+        return "" if last is None else f"; removing '{self._servers[-1]}' goes on from round {last}, which is whole"
 
     def remove(self) -> None:
         """The run is finished: its checkpoint is of no use any more."""
-        for file in (self._file, self._synced):  # first, so that no half of it looks like a whole
+        for file in (*self._found(), self._synced):  # first, so that no half of it looks like a whole
             file.unlink(missing_ok=True)
+        self._servers = []
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _found(self) -> list[Path]:
+        """The server files that are there, the newest last; schema 1 had one without a number."""
+        named = {path: _SERVER.fullmatch(path.name) for path in self._folder.glob("server*")}
+        rounds = {path: int(name["round"] or -1) for path, name in named.items() if name is not None}
+        return sorted(rounds, key=rounds.__getitem__)
 
     def _read(self, file: Path) -> tuple[Vectors, int, int, int]:
         """Vectors, schema, round and number of memories of a server file that is this run's."""

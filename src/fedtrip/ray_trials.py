@@ -199,8 +199,10 @@ def _states(folder: Path) -> dict[str, tuple[int, int, int]]:
 def bring_up_to_date(folder: Path, files: Files) -> None:
     """Write and remove files so that the folder is a run folder at every moment: what marks it first, what makes it
     finished last."""
-    order = {EXPERIMENT: 0, f"{CHECKPOINT}/server.safetensors": 2, f"{CHECKPOINT}/synced.safetensors": 2, SUMMARY: 3}
-    for name in sorted(files, key=lambda name: (order.get(name, 1), name)):
+    order = {EXPERIMENT: 0, SUMMARY: 3}
+    states = f"{CHECKPOINT}/s"  # the server's state, of each round and as it was synced: what makes a round count
+    rank = {name: order.get(name, 2 if name.startswith(states) else 1) for name in files}
+    for name in sorted(files, key=lambda name: (rank[name], name)):
         content, path = files[name], folder / name
         if content is None:
             continue

@@ -55,7 +55,6 @@ class RunWriter:
             raise UserError(f"checkpoint_every is {checkpoint_every}; accepted: at least 1")
         check_out(out, overwrite, resume)
         self.out = out
-        self.checkpoint = Checkpoint(out / CHECKPOINT, experiment, origin)
         self._every = checkpoint_every
         self._metrics: TextIO | None = None
         with _writing(out, ""):
@@ -63,6 +62,7 @@ class RunWriter:
             self._lock = FolderLock(out)
         try:
             check_out(out, overwrite, resume)  # again: another process may have written until now
+            self.checkpoint = Checkpoint(out / CHECKPOINT, experiment, origin)
             going_on = resume and (out / EXPERIMENT).is_file()
             self.is_finished = going_on and (out / SUMMARY).is_file()
             with _writing(out, ""):

@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from fedtrip.errors import UserError
 from fedtrip.files import is_leftover, replacing, sync
 from fedtrip.methods.base import Memory, Vectors
+from fedtrip.tensor_file import raw_bytes, save_file
 
 BUDGET = 256 * 2**20
 """Bytes of memories that are kept in RAM."""
@@ -34,7 +34,7 @@ class ClientStore:
     """
 
     def __init__(self, folder: Path | None = None, budget: int = BUDGET) -> None:
-        self._folder, self._budget = folder, budget
+        self._folder, self._budget, self._is_made = folder, budget, False
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._recent: OrderedDict[int, Memory] = OrderedDict()
         self._bytes = 0
@@ -150,7 +150,9 @@ class ClientStore:
 
     def _place(self) -> Path:
         if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            if not self._is_made:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._is_made = True
             return self._folder
         if self._temporary is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="fedtrip-")
@@ -179,7 +181,7 @@ def write_vectors(path: Path, vectors: Mapping[str, torch.Tensor], header: Mappi
         own[name] = vector.clone() if place in places else vector.contiguous()
         places.add(place)
     described = json.dumps({**header, "crc32": _checksum(own, header)})
-    save_file(own, path, metadata={"fedtrip": described})
+    save_file(own, path, {"fedtrip": described})
 
 
 def read_vectors(path: Path) -> tuple[Vectors, dict[str, Any]]:
@@ -197,5 +199,5 @@ def _checksum(vectors: Mapping[str, torch.Tensor], header: Mapping[str, Any]) ->
     for name in sorted(vectors):
         vector = vectors[name]
         result = zlib.crc32(f"{name} {vector.dtype} {tuple(vector.shape)}".encode(), result)
-        result = zlib.crc32(vector.detach().reshape(-1).view(torch.uint8).numpy().data, result)
+        result = zlib.crc32(raw_bytes(vector), result)
     return result
