@@ -23,7 +23,7 @@ FIRST = "claims"
 INTRODUCTION = """# The paper, reproduced
 
 Every table and figure of the paper, ours beside the published one. This page is generated (`make results`) from the
-runs in [`results/runs`]({results}/runs), {runs:,} of them so far; none of its numbers is typed in. The paper's numbers
+runs in [`results`]({results}/README.md), {runs:,} of them so far; none of its numbers is typed in. The paper's numbers
 are in one file, `src/fedtrip/paper/published.toml`. How the paper was read is in [reading.md](reading.md).
 
 A line of dashes is a case that has not been run yet. Each table is written by one command, which runs what is missing
