@@ -25,7 +25,6 @@ def write(findings: Findings, folder: Path) -> None:
         "Table 4: rounds to target, 4 of 10 clients, Dir-0.5",
         ["case", "method", "paper", "ours", "paper's speed-up", "our speed-up [95 %]"],
         notes=NOTES,
-        figures=["rounds"],
     )
     bars: dict[str, dict[str, tuple[float, float | None, float]]] = {}
     for printed in published()["table4"]["cases"]:
@@ -57,9 +56,10 @@ def write(findings: Findings, folder: Path) -> None:
             page.rows.append([title, label, str(paper), shown, of_paper, interval(ratio)])
             if ours is not None:
                 bars.setdefault(title, {})[label] = (ours.estimate.mean, ours.estimate.std, paper)
-    page.write(folder)
     if bars:
         draw_rounds(bars, folder / "rounds", "rounds to target")
+        page.figures = ["rounds"]
+    page.write(folder)
 
 
 ENTRY = Entry("table4", "Table 4: rounds to target, 6 methods × 6 cases", write, table4_lines())

@@ -38,7 +38,6 @@ def write(findings: Findings, folder: Path) -> None:
         "Table 6: rounds to target, 4 of 50 clients, CNN",
         ["case", "method", "paper", "our rounds", "our multiple [95 %]"],
         notes=[NOTE],
-        figures=["rounds"],
     )
     bars: dict[str, dict[str, tuple[float, float | None, float | None]]] = {}
     for printed in published()["table6"]["cases"]:
@@ -71,9 +70,10 @@ def write(findings: Findings, folder: Path) -> None:
             )
             if ours is not None:
                 bars.setdefault(title, {})[label] = (ours.estimate.mean, ours.estimate.std, of_paper)
-    page.write(folder)
     if bars:
         draw_rounds(bars, folder / "rounds", "rounds to target")
+        page.figures = ["rounds"]
+    page.write(folder)
 
 
 ENTRY = Entry("table6", "Table 6: rounds to target, 4 of 50 clients", write, lines())
