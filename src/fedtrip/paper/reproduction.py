@@ -1,7 +1,7 @@
 """Runs what a table or figure of the paper needs and is not there yet, then writes it beside the published one.
 
 Every entry reads and fills the same archive `OUT/runs`: a run that two entries need is done once, and one that was
-interrupted goes on from its checkpoint in `OUT/work`.
+interrupted goes on from its checkpoint in `OUT/unfinished`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fedtrip.rounds import RoundRecord
 from fedtrip.runs import remove_run
 from fedtrip.trials import Stop, Trial, TrialEngine, run_trials
 
-RUNS, WORK = "runs", "work"
+RUNS, WORK = "runs", "unfinished"
 
 
 class Watcher(Protocol):

@@ -23,6 +23,7 @@ from fedtrip.models import build_model
 from fedtrip.models.representation import Tap
 from fedtrip.paper.entry import Entry, Findings
 from fedtrip.paper.page import Page
+from fedtrip.paper.reproduction import WORK
 from fedtrip.paper.settings import paper_experiment
 from fedtrip.rounds import chosen_clients
 from fedtrip.runs import SNAPSHOTS, read_model
@@ -55,7 +56,7 @@ def round_of_client(seed: int, mark: int) -> int:
 def write(findings: Findings, folder: Path) -> None:
     """The points are kept, so that the figure can be drawn again without training."""
     if not (folder / POINTS).is_file():
-        write_json(folder / POINTS, _points(folder.parent / "work" / "fig2", findings.data_dir))
+        write_json(folder / POINTS, _points(folder.parent / WORK / "fig2", findings.data_dir))
     panels: list[dict[str, Any]] = json.loads((folder / POINTS).read_text(encoding="utf-8"))["panels"]
     with matplotlib.rc_context({**STYLE, "axes.grid": False}):
         figure = Figure(figsize=(10.2, 3.7), layout="constrained")
