@@ -159,7 +159,8 @@ def run(
                 on_round=show,
             )
         except KeyboardInterrupt:
-            told = f"interrupted after round {done}; to go on: fedtrip run --resume {shlex.quote(str(where))}"
+            there = "" if engine == "local" else f" --engine {engine}"  # the clients' memories are where the nodes are
+            told = f"interrupted after round {done}; to go on: fedtrip run --resume {shlex.quote(str(where))}{there}"
             err.print(told, markup=False, highlight=False, soft_wrap=True)
             raise
     summary = result.summary()

@@ -32,6 +32,7 @@ def run_on_grid(
     tolerance: Tolerance,
     overwrite: bool = False,
     resume: bool = False,
+    checkpoint_every: int = 1,
     on_round: OnRound | None = None,
     stop: threading.Event | None = None,
 ) -> Result:
@@ -53,6 +54,7 @@ def run_on_grid(
         out=out,
         overwrite=overwrite,
         resume=resume,
+        checkpoint_every=checkpoint_every,
         on_round=on_round,
         open_engine=opened,
         min_clients=tolerance.min_clients,
