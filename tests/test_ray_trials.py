@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,6 +38,9 @@ class Touchy(FedTrip):
                 file.write(f"{os.getpid()} {local.round}\n")
             if local.round == 3 and not (Path(self.folder) / "dead").exists():
                 (Path(self.folder) / "dead").touch()
+                told, deadline = Path(self.folder) / "runs" / "0" / "metrics.jsonl", time.monotonic() + 60
+                while time.monotonic() < deadline and not (told.exists() and len(told.read_text().splitlines()) == 2):
+                    time.sleep(0.05)  # until the two finished rounds are home
                 os.kill(os.getpid(), signal.SIGKILL)
         return super().client(received, memory, local)
 
