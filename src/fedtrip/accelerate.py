@@ -15,8 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fedtrip.conv_pool import FewChannelConvPool, is_few_channel_convolution
 from fedtrip.dense import has_hooks, is_plain_sequence
 from fedtrip.models.check import left_as_it_is
+from fedtrip.pooling import MaxPool2x2, is_2x2_pool
 
 CHANNELS_LAST_FROM = 32
 """Input channels of the widest convolution from which the channels-last layout pays (AlexNet: 1.5×, LeNet: nothing)."""
@@ -82,12 +84,14 @@ def _faster_copy(module: nn.Module, sample_shape: tuple[int, ...], watched: str 
     spared = module.get_submodule(watched) if watched else None
     for layers in [layers for layers in module.modules() if is_plain_sequence(layers) and layers in shapes]:
         changes["pooling before ReLU"] += _pool_before_relu(layers, shapes, spared)
+        if not channels_last:
+            changes["convolution and pooling in one"] += _convolve_and_pool(layers, shapes, spared)
     for parent in list(module.modules()):
         for name, layer in list(parent.named_children()):
             shape = shapes.get(layer)
             if shape is None or has_hooks(layer):
                 continue
-            if _is_2x2_pool(layer) and not channels_last:
+            if is_2x2_pool(layer) and not channels_last:
                 setattr(parent, name, MaxPool2x2())
                 changes["2×2 pooling by slices"] += 1
             elif _covers_input(layer, shape):
@@ -118,13 +122,6 @@ def _changes_its_input(module: nn.Module, prepared: Callable[[Tensor], Tensor], 
     return x._version != before
 
 
-class MaxPool2x2(nn.Module):
-    """`nn.MaxPool2d(2)` as maxima of slices: rows first, then columns."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return max_pool_2x2(x)
-
-
 class WholeInputConv2d(nn.Conv2d):
     """A convolution whose kernel covers its whole input: a fully connected layer."""
 
@@ -135,63 +132,11 @@ class WholeInputConv2d(nn.Conv2d):
         return flat[:, :, None, None]
 
 
-def max_pool_2x2(x: Tensor) -> Tensor:
-    """2×2 max-pooling with stride 2; an odd last row or column is left out, as torch does."""
-    height, width = x.shape[-2] // 2 * 2, x.shape[-1] // 2 * 2
-    x = x[..., :height, :width]
-    if torch.is_grad_enabled() and x.requires_grad:
-        pooled: Tensor = _MaxPool2x2.apply(x)  # type: ignore[no-untyped-call]
-        return pooled
-    rows = torch.maximum(x[..., ::2, :], x[..., 1::2, :])
-    return torch.maximum(rows[..., ::2], rows[..., 1::2])
-
-
-class _MaxPool2x2(torch.autograd.Function):
-    """The same with a backward pass of its own: autograd's for slices fills whole arrays with zeros first."""
-
-    @staticmethod
-    def forward(ctx: torch.autograd.function.FunctionCtx, x: Tensor) -> Tensor:
-        rows = torch.maximum(x[..., ::2, :], x[..., 1::2, :])
-        ctx.save_for_backward(x, rows)
-        return torch.maximum(rows[..., ::2], rows[..., 1::2])
-
-    @staticmethod
-    def backward(ctx: torch.autograd.function.FunctionCtx, grad: Tensor) -> Tensor:
-        """The gradient goes to the largest; of equals to the lower, and of these to the right one."""
-        x, rows = ctx.saved_tensors  # type: ignore[attr-defined]
-        grad_rows = torch.empty_like(rows)
-        _divide(grad, rows[..., ::2] - rows[..., 1::2], grad_rows[..., ::2], grad_rows[..., 1::2])
-        grad_x = torch.empty_like(x)
-        _divide(grad_rows, x[..., ::2, :] - x[..., 1::2, :], grad_x[..., ::2, :], grad_x[..., 1::2, :])
-        return grad_x
-
-
-def _divide(grad: Tensor, difference: Tensor, first: Tensor, second: Tensor) -> None:
-    """Give each gradient to the first of two where their difference is positive, else to the second; zero to the other.
-
-    ReLU's own backward kernel does the choice: a comparison and a product with its result take much longer.
-    """
-    to_first = torch.ops.aten.threshold_backward(grad, difference, 0)
-    first.copy_(to_first)
-    torch.sub(grad, to_first, out=second)
-
-
-def _is_2x2_pool(layer: nn.Module) -> bool:
-    if type(layer) is not nn.MaxPool2d or layer.ceil_mode or layer.return_indices:
-        return False
-    settings = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
-    return [_pair(value) for value in settings] == [(2, 2), (2, 2), (0, 0), (1, 1)]
-
-
 def _covers_input(layer: nn.Module, shape: tuple[int, ...]) -> bool:
     """Whether the kernel of a plain convolution is exactly as large as its input."""
     if type(layer) is not nn.Conv2d or len(shape) != 4:
         return False
     return layer.kernel_size == shape[-2:] and (layer.padding, layer.groups, layer.dilation) == ((0, 0), 1, (1, 1))
-
-
-def _pair(value: object) -> object:
-    return (value, value) if isinstance(value, int) else value
 
 
 def _pool_before_relu(layers: nn.Sequential, ran_once: Mapping[nn.Module, object], spared: nn.Module | None) -> int:
@@ -209,6 +154,25 @@ def _pool_before_relu(layers: nn.Sequential, ran_once: Mapping[nn.Module, object
             and not (has_hooks(relu) or has_hooks(pool))
         ):
             layers[index], layers[index + 1] = pool, relu
+            changed += 1
+    return changed
+
+
+def _convolve_and_pool(layers: nn.Sequential, ran_once: Mapping[nn.Module, object], spared: nn.Module | None) -> int:
+    """A convolution of few channels takes over the 2×2 pooling behind it."""
+    changed = 0
+    for index in range(len(layers) - 1):
+        convolution, pool = layers[index], layers[index + 1]
+        if (
+            is_few_channel_convolution(convolution)
+            and is_2x2_pool(pool)
+            and spared is not convolution
+            and convolution in ran_once
+            and pool in ran_once
+            and not (has_hooks(convolution) or has_hooks(pool))
+        ):
+            convolution.__class__ = FewChannelConvPool  # same parameters and attributes, another forward pass
+            layers[index + 1] = nn.Identity()
             changed += 1
     return changed
 
