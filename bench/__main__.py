@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from bench.cases import CASES
-from bench.measure import attaching, layers_of_cnn, million_clients, scaling, sgemm_rate, whole_rounds
+from bench.measure import attaching, layers_of_cnn, scaling, sgemm_rate, whole_rounds
+from bench.memory import FEDERATIONS, peak_memory
 from bench.report import draw_scaling, write_report
 from fedtrip.costs import pass_cost
 from fedtrip.result import versions
@@ -29,8 +30,9 @@ def main() -> None:
     results: dict[str, Any] = json.loads(kept.read_text()) if named and kept.exists() else {}
     results |= {"versions": versions(), "sgemm_macs_per_second": sgemm_rate()}
     if not named:
-        say("a million clients")  # first, because memory is counted from the start of the process
-        results["million"] = million_clients()
+        for name in FEDERATIONS:
+            say(f"memory: {name}")
+            results[name] = peak_memory(name)
     for name in named or CASES:
         results[name] = measured(name)
     if not named:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from bench.plain import PlainLoop
 from fedtrip.data import DataSet, from_arrays
@@ -48,13 +49,13 @@ class Case:
 
         return from_arrays(images(train), labels(train), images(self.test), labels(self.test))
 
-    def federation(self, **changes: object) -> Federation:
-        """The case as fedtrip runs it: FedAvg, 4 of 10 clients, batch 50, one epoch."""
+    def federation(self, module: nn.Module | None = None, /, **changes: object) -> Federation:
+        """The case as fedtrip runs it: FedAvg, 4 of 10 clients, batch 50, one epoch; with another module if given."""
         fields = {
             "method": "fedavg", "model": self.model, "partition": "iid", "draw": "disjoint",
             "samples_per_client": self.samples, "rounds": 10_000, **changes,
         }  # fmt: skip
-        return prepare(Experiment(**fields), data=self.dataset())
+        return prepare(Experiment(**fields), model=module, data=self.dataset())
 
     def plain(self) -> PlainLoop:
         """The case as the plain loop runs it, with inputs that are normalised already."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import resource
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 from torch.nn import functional
 from torch.profiler import ProfilerActivity, profile
 
@@ -34,7 +34,7 @@ def spread(values: list[float]) -> Spread:
     return Spread(median, low, high)
 
 
-def interleaved(work: dict[str, Callable[[], object]], repeats: int, at_once: int = 1) -> dict[str, list[float]]:
+def interleaved(work: Mapping[str, Callable[[], object]], repeats: int, at_once: int = 1) -> dict[str, list[float]]:
     """Seconds of each piece of work in every turn, after one turn to warm up.
 
     In a turn each piece is done `at_once` times in a row and the mean taken: rounds follow each other in a real run
@@ -101,13 +101,14 @@ def sgemm_rate() -> float:
     return 1024**3 / statistics.median(seconds)
 
 
-def scaling() -> dict[str, dict[str, list[float]]]:
+def scaling() -> dict[str, dict[str, Any]]:
     """Seconds of a round against the number of clients N, the clients a round K, and the parameters |w|."""
-    results: dict[str, dict[str, list[float]]] = {}
+    results: dict[str, dict[str, Any]] = {}
     cnn = CASES["cnn"]
 
-    def median_round(case: Case, repeats: int, **changes: object) -> tuple[float, int]:
-        federation = case.federation(partition="dirichlet:0.5", draw="overlap", method="fedtrip", **changes)
+    def median_round(case: Case, repeats: int, module: nn.Module | None = None, **changes: object) -> tuple[float, int]:
+        changes = {"partition": "dirichlet:0.5", "draw": "overlap", "method": "fedtrip", **changes}
+        federation = case.federation(module, **changes)
         with fedtrip_rounds(federation, 1) as running:
             seconds = interleaved({"round": running.round}, repeats)["round"]
         return statistics.median(seconds), sum(p.numel() for p in federation.module.parameters())
@@ -115,14 +116,22 @@ def scaling() -> dict[str, dict[str, list[float]]]:
     sizes = [10, 100, 1_000, 10_000, 100_000, 1_000_000]
     results["N"] = {"x": sizes, "seconds": [median_round(cnn, 8, clients=n)[0] for n in sizes]}
     chosen = [1, 2, 4, 8, 16]
-    training_only = {"eval_every": 10_000, "clients": 20}
+    training_only: dict[str, Any] = {"eval_every": 10_000, "clients": 20}
     results["K"] = {"x": chosen, "seconds": [median_round(cnn, 8, per_round=k, **training_only)[0] for k in chosen]}
     samples = [150, 300, 600, 1200, 2400]
     results["n"] = {
         "x": samples,
         "seconds": [median_round(cnn, 8, samples_per_client=n, **training_only)[0] for n in samples],
     }
+    widths = [100, 200, 400, 800, 1600]
+    sized = [median_round(CASES["mlp"], 8, module=one_hidden_layer(width), **training_only) for width in widths]
+    results["w"] = {"x": [size for _, size in sized], "seconds": [seconds for seconds, _ in sized]}
     return results
+
+
+def one_hidden_layer(width: int) -> nn.Module:
+    """The paper's MLP has 100 hidden units; this has as many as you like."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, width), nn.ReLU(), nn.Linear(width, 10))
 
 
 def layers_of_cnn() -> list[dict[str, Any]]:
@@ -154,16 +163,3 @@ def layers_of_cnn() -> list[dict[str, Any]]:
         }
         for event in events[:14]
     ]
-
-
-def million_clients() -> dict[str, float]:
-    """A federation of a million clients, 100 a round, 100 rounds, CNN: memory and seconds a round."""
-    federation = CASES["cnn"].federation(
-        clients=1_000_000, per_round=100, method="fedtrip", partition="dirichlet:0.5", draw="overlap",
-        samples_per_client=50, eval_every=10_000,
-    )  # fmt: skip
-    with fedtrip_rounds(federation, 2) as running:
-        seconds = interleaved({"round": running.round}, 100)["round"]
-        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    return {"seconds a round": statistics.median(seconds), "gigabytes": (own + 2 * workers) / 1e9}

@@ -94,16 +94,19 @@ def write_report(results: dict[str, Any]) -> str:
             f"| {name} | {case['training_macs'] / rate / parts['training']:.1%} "
             f"| {case['forward_macs'] / rate / parts['evaluation']:.1%} |"
         )
-    million = results["million"]
+    million, alexnets = results["million"], results["fifty_alexnets"]
     lines += [
         "",
         "## How cost grows",
         "",
-        "![time of a round against N, K and samples](scaling.png)",
+        "![time of a round against N, K, samples and model size](scaling.png)",
         "",
         f"A million clients, 100 a round, 100 rounds of FedTrip with the CNN (50 samples a client), 2 workers: "
-        f"{million['gigabytes']:.2f} GB at most (all three processes, shared pages counted in each), "
+        f"{million['gigabytes']:.2f} GB at most (all three processes), "
         f"{_seconds(million['seconds a round'])} a round.",
+        "",
+        f"50 clients with AlexNet ({alexnets['model_megabytes']:.0f} MB a model, of which each keeps one), 4 a round, "
+        f"60 rounds: {alexnets['gigabytes']:.2f} GB.",
         "",
         "## Where a training step of the CNN spends its time",
         "",
@@ -118,15 +121,16 @@ def write_report(results: dict[str, Any]) -> str:
 
 
 def draw_scaling(scaling: dict[str, dict[str, list[float]]], path: Path) -> None:
-    """Three panels: N, K, samples."""
+    """Four panels: N, K, samples, |w|."""
     titles = {
         "N": ("clients in all, N", "4 of N clients a round, with evaluation"),
         "K": ("clients a round, K", "training only"),
         "n": ("samples a client, n", "training only, 4 clients a round"),
+        "w": ("parameters, |w|", "training only, one hidden layer"),
     }
-    figure = Figure(figsize=(10, 3.2), layout="constrained")
+    figure = Figure(figsize=(12, 3.2), layout="constrained")
     for number, (key, (label, title)) in enumerate(titles.items()):
-        axes = figure.add_subplot(1, 3, number + 1)
+        axes = figure.add_subplot(1, 4, number + 1)
         x, milliseconds = scaling[key]["x"], [1e3 * s for s in scaling[key]["seconds"]]
         axes.plot(x, milliseconds, "o-", color="#0072B2", label="measured")
         if key == "N":
@@ -135,7 +139,7 @@ def draw_scaling(scaling: dict[str, dict[str, list[float]]], path: Path) -> None
             middle = len(x) // 2
             axes.plot(x, [milliseconds[middle] * value / x[middle] for value in x], ":", color="0.4", label="linear")
             axes.legend(frameon=False)
-        axes.set(xlabel=label, ylabel="ms a round", title=title, ylim=(0, None))
+        axes.set(xlabel=label, ylabel="ms a round", title=title, ylim=(0, 1.1 * max(milliseconds)))
         axes.title.set_fontsize(9)
         axes.grid(alpha=0.25)
     figure.savefig(path, dpi=140)

@@ -17,6 +17,7 @@ from fedtrip.cli.options import (
     DataDir,
     Device,
     ExperimentFile,
+    PresetName,
     RayAddress,
     TensorBoard,
     TrialEngine,
@@ -27,6 +28,7 @@ from fedtrip.cli.options import (
 from fedtrip.cli.progress import Live, refusals
 from fedtrip.errors import UserError
 from fedtrip.interruption import Interruption
+from fedtrip.presets import with_preset
 
 if TYPE_CHECKING:
     from fedtrip.comparison import Comparison
@@ -69,6 +71,7 @@ def compare(
             rich_help_panel="Comparison",
         ),
     ] = None,
+    preset: PresetName = None,
     device_macs: Annotated[
         float | None,
         typer.Option(
@@ -141,7 +144,7 @@ def compare(
                 base,
                 out=where,
                 methods=names,
-                sweeps=read_settings(settings or []),
+                sweeps=with_preset(preset, names, read_settings(settings or [])),
                 trials=trials,
                 data_dir=absolute(data_dir),
                 workers=workers,

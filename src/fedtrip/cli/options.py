@@ -13,6 +13,7 @@ import typer
 
 from fedtrip.errors import UserError
 from fedtrip.experiment import Experiment
+from fedtrip.presets import Preset
 
 PANELS: dict[str, tuple[str, ...]] = {
     "Data": ("dataset", "mean", "std", "partition", "draw", "samples_per_client"),
@@ -117,6 +118,16 @@ Device = Annotated[
     ),
 ]
 
+PresetName = Annotated[
+    Preset | None,
+    typer.Option(
+        "--preset",
+        help="paper: FedTrip as its paper has it (ξ = 1/gap, squared norms); --set still changes single options "
+        "(default: ours)",
+        rich_help_panel="Method",
+        show_default=False,
+    ),
+]
 TensorBoard = Annotated[
     bool, typer.Option("--tensorboard", help="write TensorBoard event files too (needs the extra tensorboard)")
 ]

@@ -19,6 +19,7 @@ from fedtrip.cli.options import (
     DataDir,
     Device,
     ExperimentFile,
+    PresetName,
     TensorBoard,
     absolute,
     read_settings,
@@ -27,6 +28,7 @@ from fedtrip.cli.options import (
 from fedtrip.cli.progress import Live, note_of, refusals
 from fedtrip.errors import UserError
 from fedtrip.interruption import Interruption
+from fedtrip.presets import Preset, preset_options
 
 
 @with_experiment_options
@@ -50,6 +52,7 @@ def run(
             rich_help_panel="Method",
         ),
     ] = None,
+    preset: PresetName = None,
     device: Device = "cpu",  # noqa: ARG001, checked by its callback
     workers: Annotated[
         int | None,
@@ -124,7 +127,7 @@ def run(
         read_experiment(experiment_file)  # or it is no run folder
         folder, experiment_file = experiment_file, experiment_file / EXPERIMENT
     base = Experiment.from_toml(experiment_file) if experiment_file is not None else Experiment()
-    experiment = experiment_from(base, fields, method, settings or [])
+    experiment = experiment_from(base, fields, method, settings or [], preset)
     stem = f"{experiment.method.name}-{experiment.model}-{experiment.dataset}-seed{experiment.seed}"
     where = absolute(folder) or unused_folder(stem)
     check_out(where, overwrite, resume)
@@ -212,10 +215,13 @@ def _on_engine(
     return partial(simulate, tolerance=tolerance, data_dir=data_dir)
 
 
-def experiment_from(base: Any, fields: dict[str, Any], method: str | None, settings: list[str]) -> Any:
+def experiment_from(
+    base: Any, fields: dict[str, Any], method: str | None, settings: list[str], preset: Preset | None = None
+) -> Any:
     """The experiment with the command line's fields; `--set method.x=…` or `--set METHOD.x=…` go to the method."""
     name = method or base.method.name
     options = dict(base.method.options) if name == base.method.name else {}
+    options |= preset_options(preset, name)
     for key, values in read_settings(settings).items():
         owner, dot, option = key.rpartition(".")
         if len(values) > 1:

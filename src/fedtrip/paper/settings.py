@@ -7,9 +7,7 @@ from typing import Any
 from fedtrip.experiment import Experiment
 from fedtrip.methods import IN_TABLES
 from fedtrip.paper.entry import Line
-
-PAPER_FEDTRIP = {"xi": "inverse-gap", "penalty": "squared", "first": "prox"}
-"""FedTrip as the paper's analysis has it, written out: the defaults may become others."""
+from fedtrip.presets import preset_options
 
 MODEL_TITLES = {"mlp": "MLP", "cnn": "CNN", "alexnet": "AlexNet"}
 DATASET_TITLES = {
@@ -34,16 +32,11 @@ def short(name: str) -> str:
     )
 
 
-def method_options(method: str) -> dict[str, Any]:
-    """The options that make a method the paper's."""
-    return dict(PAPER_FEDTRIP) if method == "fedtrip" else {}
-
-
 def paper_experiment(
     dataset: str, model: str, method: str, *, partition: str = "dirichlet:0.5", **fields: Any
 ) -> Experiment:
     """4 of 10 clients, 100 rounds, batches of 50, one local epoch, rate 0.01: the paper's defaults and ours."""
-    options = {**method_options(method), **fields.pop("options", {})}
+    options = {**preset_options("paper", method), **fields.pop("options", {})}
     return Experiment(
         dataset=dataset, model=model, partition=partition, method={"name": method, "options": options}, **fields
     )
