@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -142,17 +142,8 @@ def _covers_input(layer: nn.Module, shape: tuple[int, ...]) -> bool:
 def _pool_before_relu(layers: nn.Sequential, ran_once: Mapping[nn.Module, object], spared: nn.Module | None) -> int:
     """max-pool(relu(x)) = relu(max-pool(x)), to the bit, and the ReLU then sees a quarter of the values."""
     changed = 0
-    for index in range(len(layers) - 1):
-        relu, pool = layers[index], layers[index + 1]
-        if (
-            type(relu) is nn.ReLU
-            and type(pool) is nn.MaxPool2d
-            and not pool.return_indices
-            and spared is not relu
-            and relu in ran_once
-            and pool in ran_once
-            and not (has_hooks(relu) or has_hooks(pool))
-        ):
+    for index, relu, pool in _neighbours(layers, ran_once, spared):
+        if type(relu) is nn.ReLU and type(pool) is nn.MaxPool2d and not pool.return_indices:
             layers[index], layers[index + 1] = pool, relu
             changed += 1
     return changed
@@ -161,20 +152,22 @@ def _pool_before_relu(layers: nn.Sequential, ran_once: Mapping[nn.Module, object
 def _convolve_and_pool(layers: nn.Sequential, ran_once: Mapping[nn.Module, object], spared: nn.Module | None) -> int:
     """A convolution of few channels takes over the 2×2 pooling behind it."""
     changed = 0
-    for index in range(len(layers) - 1):
-        convolution, pool = layers[index], layers[index + 1]
-        if (
-            is_few_channel_convolution(convolution)
-            and is_2x2_pool(pool)
-            and spared is not convolution
-            and convolution in ran_once
-            and pool in ran_once
-            and not (has_hooks(convolution) or has_hooks(pool))
-        ):
+    for index, convolution, pool in _neighbours(layers, ran_once, spared):
+        if is_few_channel_convolution(convolution) and is_2x2_pool(pool):
             convolution.__class__ = FewChannelConvPool  # same parameters and attributes, another forward pass
             layers[index + 1] = nn.Identity()
             changed += 1
     return changed
+
+
+def _neighbours(
+    layers: nn.Sequential, ran_once: Mapping[nn.Module, object], spared: nn.Module | None
+) -> Iterator[tuple[int, nn.Module, nn.Module]]:
+    """Each layer and the next one, where nobody looks at what passes between them."""
+    for index in range(len(layers) - 1):
+        first, second = layers[index], layers[index + 1]
+        if first is not spared and all(layer in ran_once and not has_hooks(layer) for layer in (first, second)):
+            yield index, first, second
 
 
 def _input_shapes(module: nn.Module, sample_shape: tuple[int, ...]) -> dict[nn.Module, tuple[int, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedtrip.paper.entry import Findings
+from fedtrip.paper.page import MISSING, spread
 from fedtrip.statistics import Estimate, Ratio, estimate, paired_ratio
 from fedtrip.variants import rounds_to_target
 
@@ -34,6 +35,29 @@ def rounds_of(findings: Findings, case: str, label: str) -> Rounds | None:
         return None
     rounds, censored = rounds_to_target(runs)
     return Rounds(estimate(rounds), sum(censored))
+
+
+def rounds_fields(rounds: Rounds | None) -> dict[str, float | None]:
+    """The rounds as fields of a record."""
+    if rounds is None:
+        return {"trials": 0, "rounds_mean": None, "rounds_std": None, "censored": None}
+    return {
+        "trials": rounds.trials,
+        "rounds_mean": rounds.estimate.mean,
+        "rounds_std": rounds.estimate.std,
+        "censored": rounds.censored,
+    }
+
+
+def shown_rounds(rounds: Rounds | None) -> str:
+    """The rounds as a cell: mean ± standard deviation (trials)."""
+    return MISSING if rounds is None else f"{spread(rounds.estimate, bound=rounds.bound)} ({rounds.trials})"
+
+
+def ratio_fields(name: str, ratio: Ratio | None) -> dict[str, float | str | None]:
+    """A ratio and its interval as fields of a record."""
+    values = (None,) * 4 if ratio is None else (ratio.mean, ratio.low, ratio.high, ratio.bound)
+    return dict(zip((name, f"{name}_low", f"{name}_high", f"{name}_bound"), values, strict=True))
 
 
 def speedup(findings: Findings, case: str, baseline: str, label: str) -> Ratio | None:

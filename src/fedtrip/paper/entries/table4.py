@@ -7,8 +7,8 @@ from pathlib import Path
 from fedtrip.paper.bars import draw_rounds
 from fedtrip.paper.entries.rounds_cases import case_name, case_title, table4_lines
 from fedtrip.paper.entry import Entry, Findings
-from fedtrip.paper.measures import rounds_of, speedup
-from fedtrip.paper.page import MISSING, Page, interval, spread
+from fedtrip.paper.measures import ratio_fields, rounds_fields, rounds_of, shown_rounds, speedup
+from fedtrip.paper.page import MISSING, Page, interval
 from fedtrip.paper.published import published
 from fedtrip.paper.settings import METHOD_TITLES
 
@@ -39,21 +39,14 @@ def write(findings: Findings, folder: Path) -> None:
                     "method": method,
                     "target": printed["target"],
                     "paper_rounds": paper,
-                    "trials": 0 if ours is None else ours.trials,
-                    "rounds_mean": None if ours is None else ours.estimate.mean,
-                    "rounds_std": None if ours is None else ours.estimate.std,
-                    "censored": None if ours is None else ours.censored,
+                    **rounds_fields(ours),
                     "paper_speedup": paper_ratio,
-                    "speedup": None if ratio is None else ratio.mean,
-                    "speedup_low": None if ratio is None else ratio.low,
-                    "speedup_high": None if ratio is None else ratio.high,
-                    "speedup_bound": None if ratio is None else ratio.bound,
+                    **ratio_fields("speedup", ratio),
                 }
             )
             title = case_title(printed["model"], printed["dataset"], printed["target"])
-            shown = MISSING if ours is None else f"{spread(ours.estimate, bound=ours.bound)} ({ours.trials})"
             of_paper = MISSING if method == "fedavg" else f"{paper_ratio:.2f}×"
-            page.rows.append([title, label, str(paper), shown, of_paper, interval(ratio)])
+            page.rows.append([title, label, str(paper), shown_rounds(ours), of_paper, interval(ratio)])
             if ours is not None:
                 bars.setdefault(title, {})[label] = (ours.estimate.mean, ours.estimate.std, paper)
     if bars:

@@ -7,8 +7,8 @@ from typing import Any
 
 from fedtrip.paper.bars import draw_rounds
 from fedtrip.paper.entry import Entry, Findings, Line
-from fedtrip.paper.measures import rounds_of, speedup
-from fedtrip.paper.page import MISSING, Page, interval, spread
+from fedtrip.paper.measures import ratio_fields, rounds_fields, rounds_of, shown_rounds, speedup
+from fedtrip.paper.page import Page, interval
 from fedtrip.paper.published import published
 from fedtrip.paper.settings import DATASET_TITLES, METHOD_TITLES, PARTITION_TITLES, short, six_methods
 
@@ -54,19 +54,18 @@ def write(findings: Findings, folder: Path) -> None:
                     "method": method,
                     "target": printed["target"],
                     "paper": paper,
-                    "trials": 0 if ours is None else ours.trials,
-                    "rounds_mean": None if ours is None else ours.estimate.mean,
-                    "rounds_std": None if ours is None else ours.estimate.std,
-                    "censored": None if ours is None else ours.censored,
-                    "multiple": None if ratio is None else ratio.mean,
-                    "multiple_low": None if ratio is None else ratio.low,
-                    "multiple_high": None if ratio is None else ratio.high,
-                    "multiple_bound": None if ratio is None else ratio.bound,
+                    **rounds_fields(ours),
+                    **ratio_fields("multiple", ratio),
                 }
             )
-            shown = MISSING if ours is None else f"{spread(ours.estimate, bound=ours.bound)} ({ours.trials})"
             page.rows.append(
-                [title, label, f"{paper} rounds" if method == "fedtrip" else f"{paper}×", shown, interval(ratio)]
+                [
+                    title,
+                    label,
+                    f"{paper} rounds" if method == "fedtrip" else f"{paper}×",
+                    shown_rounds(ours),
+                    interval(ratio),
+                ]
             )
             if ours is not None:
                 bars.setdefault(title, {})[label] = (ours.estimate.mean, ours.estimate.std, of_paper)

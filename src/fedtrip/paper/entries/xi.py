@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fedtrip.figures import STYLE, save_both
-from fedtrip.history import History
 from fedtrip.palette import COLOURS
 from fedtrip.paper.entries.rounds_cases import case_title
 from fedtrip.paper.entries.xi_choice import chosen, over_all_cases, speedup_on, standings
@@ -23,8 +22,9 @@ from fedtrip.paper.entries.xi_lines import (
     xi_lines,
 )
 from fedtrip.paper.entry import Entry, Findings
+from fedtrip.paper.measures import ratio_fields, rounds_fields, rounds_of, shown_rounds
 from fedtrip.paper.page import Page, interval, spread
-from fedtrip.statistics import Ratio, estimate
+from fedtrip.statistics import estimate
 from fedtrip.variants import rounds_to_target
 
 NOTE = (
@@ -45,16 +45,15 @@ def write(findings: Findings, folder: Path) -> None:
     titles = {case: case_title(*what) for case, what in study_cases().items()}
     for case in findings.cases:
         for label in findings.labels(case):
-            runs: list[History] = list(findings.runs(case, label).values())
-            rounds, censored = rounds_to_target(runs)
-            final = estimate([run.final_accuracy or 0.0 for run in runs])
+            rounds = rounds_of(findings, case, label)
+            final = estimate([run.final_accuracy or 0.0 for run in findings.runs(case, label).values()])
             choosing, reporting = (speedup_on(findings, case, label, seeds) for seeds in (CHOICE_SEEDS, REPORT_SEEDS))
             base = label.startswith(BASELINE)
             page.rows.append(
                 [
                     titles.get(case, case),
                     label,
-                    f"{spread(estimate(rounds), bound='>' if any(censored) else '')} ({len(runs)})",
+                    shown_rounds(rounds),
                     "1" if base else interval(choosing),
                     "1" if base else interval(reporting),
                     spread(final, 2, 100),
@@ -64,13 +63,11 @@ def write(findings: Findings, folder: Path) -> None:
                 {
                     "case": case,
                     "variant": label,
-                    "trials": len(runs),
-                    "rounds_mean": estimate(rounds).mean,
-                    "censored": sum(censored),
+                    **rounds_fields(rounds),
                     "final_accuracy_mean": final.mean,
                     "final_accuracy_std": final.std,
-                    **_fields("choosing", choosing),
-                    **_fields("reporting", reporting),
+                    **ratio_fields("choosing_speedup", choosing),
+                    **ratio_fields("reporting_speedup", reporting),
                 }
             )
     page.notes += _choice(findings)
@@ -96,11 +93,6 @@ def _choice(findings: Findings) -> list[str]:
             "fastest."
         )
     return notes
-
-
-def _fields(name: str, ratio: Ratio | None) -> dict[str, float | str | None]:
-    values = (None,) * 4 if ratio is None else (ratio.mean, ratio.low, ratio.high, ratio.bound)
-    return dict(zip((f"{name}_{part}" for part in ("speedup", "low", "high", "bound")), values, strict=True))
 
 
 def _draw(findings: Findings, titles: dict[str, str], stem: Path) -> None:
