@@ -75,24 +75,27 @@ def write(findings: Findings, folder: Path) -> None:
     _draw(findings, titles, folder / "xi")
 
 
-def _choice(findings: Findings) -> list[str]:
-    """How the rules stand on the choosing seeds, and what the one that is chosen does on the others."""
-    found = standings(findings)
-    if not found:
-        return []
-    table = Page("", ["over all four cases", "speed-up, choosing", "lowest gain, choosing", "speed-up, reporting"])
-    for one in found:
+def standings_table(findings: Findings) -> str:
+    """How the rules stand over all four cases, the fastest on the choosing seeds first; empty if none is complete."""
+    table = Page(
+        "", ["over all four cases", "speed-up, choosing", "lowest gain, choosing", "speed-up, reporting [95 %]"]
+    )
+    for one in standings(findings):
         reporting = interval(over_all_cases(findings, one.label, REPORT_SEEDS))
         table.rows.append([one.label, f"{one.speedup:.2f}×", f"{100 * one.lowest_gain:+.2f}", reporting])
-    notes = [table.markdown()]
+    return table.markdown() if table.rows else ""
+
+
+def _choice(findings: Findings) -> list[str]:
+    """The standings and what is chosen."""
     best = chosen(findings)
-    if best is not None:
-        notes.append(
-            f"**Chosen: {best.label}.** The rule was: on the choosing seeds, of those that keep no momentum and whose "
-            "lowest gain (final accuracy less FedAvg's in points, in the worst of the four cases) is not negative, the "
-            "fastest."
-        )
-    return notes
+    if best is None:
+        return []
+    return [
+        standings_table(findings),
+        f"**Chosen: {best.label}.** The rule: on the choosing seeds, of those that keep no momentum and whose lowest "
+        "gain (final accuracy less FedAvg's in points, in the worst of the four cases) is not negative, the fastest.",
+    ]
 
 
 def _draw(findings: Findings, titles: dict[str, str], stem: Path) -> None:
