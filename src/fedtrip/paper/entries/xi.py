@@ -6,9 +6,12 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from fedtrip.figures import STYLE, save_both
+from fedtrip.history import History
 from fedtrip.palette import COLOURS
 from fedtrip.paper.entries.rounds_cases import case_title
 from fedtrip.paper.entries.xi_choice import chosen, over_all_cases, speedup_on, standings
@@ -17,6 +20,7 @@ from fedtrip.paper.entries.xi_lines import (
     CHOICE_SEEDS,
     KEPT,
     REPORT_SEEDS,
+    RULES,
     mu_lines,
     study_cases,
     xi_lines,
@@ -99,28 +103,50 @@ def _choice(findings: Findings) -> list[str]:
 
 
 def _draw(findings: Findings, titles: dict[str, str], stem: Path) -> None:
-    """Speed against final accuracy: each variant a point, better is up and right."""
-    labels = list(dict.fromkeys(line.label for line in findings.lines if line.case in titles))
-    plain = list(dict.fromkeys(label.removesuffix(KEPT) for label in labels))
+    """Final accuracy against rounds to target, each variant a point: better is up and left."""
+    rules = [BASELINE, *RULES]
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(9.0, 7.0), layout="constrained")
         for axes, (case, title) in zip(figure.subplots(2, 2).flat, titles.items(), strict=True):
             axes.set(title=title, xlabel="rounds to target", ylabel="final accuracy %")
-            for label in labels:
-                runs = list(findings.runs(case, label).values())
-                if not runs:
-                    continue
-                rounds, _ = rounds_to_target(runs)
-                accuracy = [100 * (run.final_accuracy or 0.0) for run in runs]
-                number = plain.index(label.removesuffix(KEPT))
-                axes.errorbar(
-                    np.mean(rounds), np.mean(accuracy), xerr=_half(rounds), yerr=_half(accuracy),
-                    fmt="s" if label.endswith(KEPT) else "o", color=COLOURS[number], label=label, markersize=5,
-                    markerfacecolor="white" if label.endswith(KEPT) else COLOURS[number], capsize=2, linewidth=1,
-                )  # fmt: skip
-        handles, names = figure.axes[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=5)
+            floor = _lowest_shown(findings, case)
+            collapsed = []
+            for rule, colour in zip(rules, COLOURS, strict=False):
+                for kept in (False, True):
+                    label = rule + KEPT * kept
+                    runs = list(findings.runs(case, label).values())
+                    if runs and (final := _point(axes, runs, colour, kept, floor)) < floor:
+                        collapsed.append(f"{label}: {final:.0f} %")
+            axes.text(0.98, 0.03, "\n".join(collapsed), transform=axes.transAxes, ha="right", va="bottom", fontsize=8)
+        handles = [Line2D([], [], linestyle="", marker="o", color=COLOURS[n], label=r) for n, r in enumerate(rules)]
+        handles += [_shape("momentum reset", kept=False), _shape("momentum kept", kept=True)]
+        figure.legend(handles=handles, loc="outside lower center", ncols=5)
         save_both(figure, stem)
+
+
+def _point(axes: Axes, runs: list[History], colour: str, kept: bool, floor: float) -> float:
+    """Mean and standard error, or an arrow at the lower edge; returns the mean final accuracy."""
+    rounds, _ = rounds_to_target(runs)
+    accuracy = [100 * (run.final_accuracy or 0.0) for run in runs]
+    final = float(np.mean(accuracy))
+    below = final < floor
+    axes.errorbar(
+        float(np.mean(rounds)), floor if below else final,
+        xerr=_half(rounds), yerr=0 if below else _half(accuracy), capsize=2, linewidth=1, color=colour,
+        fmt="v" if below else "s" if kept else "o", markerfacecolor="white" if kept else colour, markersize=5,
+    )  # fmt: skip
+    return final
+
+
+def _lowest_shown(findings: Findings, case: str) -> float:
+    """A little below FedAvg: a variant that collapsed must not flatten all others."""
+    accuracies = [100 * (run.final_accuracy or 0.0) for run in findings.runs(case, BASELINE).values()]
+    return float(np.mean(accuracies)) - 4 if accuracies else 0.0
+
+
+def _shape(label: str, *, kept: bool) -> Line2D:
+    marker, fill = ("s", "white") if kept else ("o", "0.4")
+    return Line2D([], [], linestyle="", marker=marker, color="0.4", markerfacecolor=fill, label=label)
 
 
 def _half(values: list[float]) -> float:
