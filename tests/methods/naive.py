@@ -255,9 +255,9 @@ class FedTrip(FedAvg):
         length = {"squared": lambda v: (v * v).sum(), "norm": torch.linalg.vector_norm}[self.penalty]
         regulariser = length(near)
         if away is not None:
-            rules = {"inverse-gap": 1 / gap, "inverse-root": gap**-0.5, "constant": self.xi_value, "gap": gap}
+            rules = {"inverse-gap": 1 / gap, "constant": self.xi_value, "gap": gap}
             early = math.e ** ((1 - t) / self.xi_rounds)
-            xi = early * 1 + (1 - early) * gap**-0.5 if self.xi == "annealed" else rules[self.xi]
+            xi = early * 1 + (1 - early) * gap**-1 if self.xi == "annealed" else rules[self.xi]
             regulariser = regulariser - xi * length(away)
         return ce + self.mu / 2 * regulariser
 

@@ -12,9 +12,8 @@ from fedtrip.methods import FedTrip, Memory, make_method
 RULES = [
     ({}, 1 / 3),
     ({"xi": "inverse-gap"}, 1 / 3),
-    ({"xi": "inverse-root"}, 3**-0.5),
-    ({"xi": "annealed"}, math.exp(-0.6) + (1 - math.exp(-0.6)) * 3**-0.5),  # e^{−(7−1)/10}
-    ({"xi": "annealed", "xi_rounds": 3.0}, math.exp(-2) + (1 - math.exp(-2)) * 3**-0.5),
+    ({"xi": "annealed"}, math.exp(-0.6) + (1 - math.exp(-0.6)) / 3),  # e^{−(7−1)/10}
+    ({"xi": "annealed", "xi_rounds": 3.0}, math.exp(-2) + (1 - math.exp(-2)) / 3),
     ({"xi": "gap"}, 3.0),
     ({"xi": "constant"}, 1.0),
     ({"xi": "constant", "xi_value": 0.3}, 0.3),
@@ -71,15 +70,14 @@ def test_the_correction_is_the_gradient_of_the_written_term(options, xi, penalty
 def test_xi_follows_the_gap(gap):
     for t in (gap + 1, 50):
         assert FedTrip().xi_of(t, gap) == 1 / gap
-        assert FedTrip(xi="inverse-root").xi_of(t, gap) == pytest.approx(gap**-0.5)
         assert FedTrip(xi="gap").xi_of(t, gap) == gap
         assert FedTrip(xi="constant", xi_value=0.25).xi_of(t, gap) == 0.25
 
 
-def test_the_annealed_rule_goes_from_one_to_the_inverse_root():
+def test_the_annealed_rule_goes_from_one_to_one_over_the_gap():
     rule = FedTrip(xi="annealed")
     assert rule.xi_of(1, gap=9) == 1.0
-    assert rule.xi_of(1000, gap=9) == pytest.approx(1 / 3)
+    assert rule.xi_of(1000, gap=9) == pytest.approx(1 / 9)
     assert rule.xi_of(40, gap=1) == pytest.approx(1.0)
     course = [rule.xi_of(t, gap=9) for t in range(1, 50)]
     assert course == sorted(course, reverse=True)
@@ -144,7 +142,6 @@ def test_mu_is_one_for_the_mlp_and_the_papers_otherwise():
     [
         {},
         {"xi": "gap"},
-        {"xi": "inverse-root"},
         {"xi": "annealed", "xi_rounds": 2.0},
         {"xi": "constant", "xi_value": 0.7},
         {"penalty": "norm"},

@@ -24,9 +24,9 @@ class FedTrip(Method):
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.4
     """μ, weight of the triplet term (the paper: 1.0 for MLPs)"""
-    xi: Literal["inverse-gap", "inverse-root", "annealed", "constant", "gap"] = "inverse-gap"
-    """rule for ξ, the gap being t − last round of this client: 1/gap, 1/√gap, annealed (from 1 to 1/√gap over the first
-    rounds), the constant `xi_value`, or the gap itself"""
+    xi: Literal["inverse-gap", "annealed", "constant", "gap"] = "inverse-gap"
+    """rule for ξ, the gap being t − last round of this client: 1/gap, annealed (from 1 to 1/gap over the first rounds),
+    the constant `xi_value`, or the gap itself"""
     xi_value: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     """ξ of the rule `constant`"""
     xi_rounds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 10.0
@@ -61,8 +61,8 @@ class FedTrip(Method):
             return self.xi_value
         if self.xi == "annealed":
             early = math.exp(-(t - 1) / self.xi_rounds)
-            return early + (1 - early) / math.sqrt(gap)
-        return {"inverse-gap": 1 / gap, "inverse-root": 1 / math.sqrt(gap), "gap": float(gap)}[self.xi]
+            return early + (1 - early) / gap
+        return 1 / gap if self.xi == "inverse-gap" else float(gap)
 
     def triplet(self, w: Tensor, w_hist: Tensor, xi: float) -> Correction:
         """μ[(w_k − w) + ξ(w_hist − w_k)] = a·w_k + c, or its form with plain norms."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedtrip.history import History
-from fedtrip.paper.entries.xi_lines import BASELINE, CHOICE_SEEDS, KEPT, RULES, study_cases
+from fedtrip.paper.entries.xi_lines import BASELINE, CHOICE_SEEDS, KEPT, RULES, xi_lines
 from fedtrip.paper.entry import Findings
 from fedtrip.statistics import Ratio, paired_ratio
 from fedtrip.variants import rounds_to_target
@@ -13,7 +13,7 @@ from fedtrip.variants import rounds_to_target
 
 @dataclass(frozen=True)
 class Standing:
-    """How a rule did over all four cases."""
+    """How a rule did over all cases."""
 
     label: str
     speedup: float
@@ -34,7 +34,7 @@ def standings(findings: Findings, seeds: range = CHOICE_SEEDS) -> list[Standing]
         ratio = over_all_cases(findings, label, seeds)
         if ratio is not None:
             found.append(
-                Standing(label, ratio.mean, min(gain_on(findings, case, label, seeds) for case in study_cases()))
+                Standing(label, ratio.mean, min(gain_on(findings, case, label, seeds) for case in cases_of(label)))
             )
     return sorted(found, key=lambda standing: -standing.speedup)
 
@@ -43,6 +43,11 @@ def chosen(findings: Findings) -> Standing | None:
     """The fastest admissible rule with the momentum reset, as the paper and the other methods have it."""
     candidates = [one for one in standings(findings) if one.admissible and not one.label.endswith(KEPT)]
     return candidates[0] if candidates else None
+
+
+def cases_of(label: str) -> list[str]:
+    """The cases in which a variant is run with the paper's μ."""
+    return [line.case for line in xi_lines() if line.label == label]
 
 
 def baseline_of(label: str) -> str:
@@ -58,10 +63,10 @@ def speedup_on(findings: Findings, case: str, label: str, seeds: range) -> Ratio
 
 
 def over_all_cases(findings: Findings, label: str, seeds: range) -> Ratio | None:
-    """The speed-up over all pairs of runs of the four cases; None if one of them is missing."""
+    """The speed-up over all pairs of runs of a variant's cases; None if one of them is missing."""
     all_baseline: list[History] = []
     all_runs: list[History] = []
-    for case in study_cases():
+    for case in cases_of(label):
         baseline, runs = findings.runs(case, baseline_of(label)), findings.runs(case, label)
         if any(seed not in baseline or seed not in runs for seed in seeds):
             return None
