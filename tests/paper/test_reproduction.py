@@ -106,6 +106,10 @@ def test_cases_and_methods_are_selected_by_name():
         select(entry, ["cnn-mnits"])
     with pytest.raises(UserError, match="--methods 'fedsgd' is unknown"):
         select(entry, [], ["fedsgd"])
+    assert {line.label for line in select(ENTRIES["xi"], ["cnn-mnist"], ["annealed", "FedAvg"])} == {
+        "annealed",
+        "FedAvg",
+    }
 
 
 @pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if entry.lines])

@@ -32,7 +32,9 @@ def reproduce(
     ] = None,
     as_list: Annotated[bool, typer.Option("--list", help="name what can be reproduced")] = False,
     case: Annotated[str | None, typer.Option(help="only these cases, comma-separated, e.g. cnn-mnist")] = None,
-    methods: Annotated[str | None, typer.Option(help="only these methods, comma-separated")] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="only these methods, comma-separated; of xi also single rules, e.g. annealed")
+    ] = None,
     trials: Annotated[
         int | None, typer.Option(help="runs of each line, on seeds 0, 1, … (default: the paper's 10)")
     ] = None,

@@ -49,16 +49,18 @@ class Plan:
 
 
 def select(entry: Entry, cases: Sequence[str] = (), methods: Sequence[str] = ()) -> list[Line]:
-    """The entry's lines of these cases and methods; none named means all."""
+    """The entry's lines of these cases and methods, or of these labels; none named means all."""
     for case in cases:
         if case not in entry.cases:
             raise unknown_name("--case", case, entry.cases)
-    known = {line.method for line in entry.lines}
+    known = {name for line in entry.lines for name in (line.method, line.label)}
     for method in methods:
         if method not in known:
             raise unknown_name("--methods", method, sorted(known))
     return [
-        line for line in entry.lines if (not cases or line.case in cases) and (not methods or line.method in methods)
+        line
+        for line in entry.lines
+        if (not cases or line.case in cases) and (not methods or {line.method, line.label} & set(methods))
     ]
 
 
