@@ -23,8 +23,8 @@ The gap is the current round t less the client's last one.
 | 1/gap | 1/gap: the paper's analysis | `xi=inverse-gap` |
 | annealed | e + (1 − e)/gap, e = exp(−(t − 1)/10): from 1 to 1/gap over the first rounds | `xi=annealed` |
 | constant 1 | 1: the step is g + μ(w_hist − w), a push along the way the global model has moved since | `xi=constant` |
-| gap, norm | the gap, as in the paper's text, but with plain norms: stable | `xi=gap`, `penalty=norm` |
-| 1/gap, norm | 1/gap with plain norms | `xi=inverse-gap`, `penalty=norm` |
+| gap norm | the gap, as in the paper's text, but with plain norms: stable | `xi=gap`, `penalty=norm` |
+| 1/gap norm | 1/gap with plain norms | `xi=inverse-gap`, `penalty=norm` |
 
 Each with the momentum reset in every round, as the other methods have it, and *kept* by the client
 (`--keep-optimizer-state`).

@@ -16,8 +16,8 @@ RULES: dict[str, dict[str, Any]] = {
     "1/gap": {"xi": "inverse-gap", "penalty": "squared"},
     "annealed": {"xi": "annealed", "penalty": "squared"},
     "constant 1": {"xi": "constant", "xi_value": 1.0, "penalty": "squared"},
-    "gap, norm": {"xi": "gap", "penalty": "norm"},
-    "1/gap, norm": {"xi": "inverse-gap", "penalty": "norm"},
+    "gap norm": {"xi": "gap", "penalty": "norm"},
+    "1/gap norm": {"xi": "inverse-gap", "penalty": "norm"},
 }
 KEPT = " (kept)"
 """What the label of a line ends with whose clients keep their momentum from round to round."""
