@@ -29,7 +29,7 @@ ORDER: dict[str, dict[str, str]] = {
         "Reproducibility": "reproducibility.md",
         "API": "api.md",
     },
-    "The paper": {"How it was read": "reading.md", "Reproduction": "reproduction.md"},
+    "The paper": {"How it was read": "reading.md", "Reproduction": "reproduction.md", "Which ξ?": "xi.md"},
     "The project": {"Contributing": "contributing.md", "Changelog": "changelog.md"},
 }
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)|(!\[[^\]]*\])\(([^)\s]+)\)")

@@ -108,7 +108,7 @@ BAD = [
     (["--set", "method.mu=high"], "option 'mu' is 'high'; accepted: a valid number"),
     (["--set", "method.mu=-1"], "option 'mu' is -1; accepted: greater than or equal to 0"),
     (["--set", "method.mu=nan"], "option 'mu' is nan; accepted: "),
-    (["--set", "method.xi=gapp"], "option 'xi' is 'gapp'; accepted: 'inverse-gap', 'annealed',"),
+    (["--set", "method.xi=gapp"], "option 'xi' is 'gapp'; accepted: 'annealed', 'inverse-gap',"),
     (["--method", "fedavg", "--set", "method.mu=1"], "option 'mu' is unknown: method 'fedavg' has no options"),
     # experiment files
     (["broken.toml"], "experiment file 'broken.toml' is not valid TOML"),

@@ -235,7 +235,7 @@ class FedProx(FedAvg):
 
 
 class FedTrip(FedAvg):
-    mu, xi, xi_value, xi_rounds, penalty, first = 0.4, "inverse-gap", 1.0, 10.0, "squared", "prox"
+    mu, xi, xi_value, xi_rounds, penalty, first = 0.4, "annealed", 1.0, 10.0, "squared", "prox"
 
     def begin(self):
         self.last, self.hist = {}, {}

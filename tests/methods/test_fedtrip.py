@@ -10,7 +10,7 @@ from quadratic import added, correction_of, gradient_of, play, vectors, w_of
 from fedtrip.methods import FedTrip, Memory, make_method
 
 RULES = [
-    ({}, 1 / 3),
+    ({}, math.exp(-0.6) + (1 - math.exp(-0.6)) / 3),  # annealed, e^{−(7−1)/10}
     ({"xi": "inverse-gap"}, 1 / 3),
     ({"xi": "annealed"}, math.exp(-0.6) + (1 - math.exp(-0.6)) / 3),  # e^{−(7−1)/10}
     ({"xi": "annealed", "xi_rounds": 3.0}, math.exp(-2) + (1 - math.exp(-2)) / 3),
@@ -29,7 +29,7 @@ def test_three_rounds_by_hand():
     # Round 3: client 0 was last here two rounds ago, ξ = ½ with history 2.5: w ← 0.375w + 1.6875 + 3.771875/4:
     # 4.044921875, 4.147314453125. Client 1, ξ = 1, history 6.859375: w ← w/2 + 4 − 0.771875: 5.1140625, 5.78515625.
     b, samples = [[4.0], [8.0], [-4.0]], [1, 3, 2]
-    history = play(FedTrip(mu=0.5), b=b, samples=samples, chosen=[(0, 1), (1, 2), (0, 1)])
+    history = play(FedTrip(mu=0.5, xi="inverse-gap"), b=b, samples=samples, chosen=[(0, 1), (1, 2), (0, 1)])
     wanted = [4.375, 3.771875, (4.147314453125 + 3 * 5.78515625) / 4]
     assert [w for (w,) in w_of(history)] == pytest.approx(wanted, rel=1e-6)
     memories = history[-1][1]
@@ -42,7 +42,7 @@ def test_two_rounds_of_the_plain_norm_by_hand():
     # Round 1: client 0: 2, then 2 + ½(2 − ¼) = 2.875. Client 1: 4, then 4 + ½(4 − ¼) = 5.875. w = 20.5/4 = 5.125.
     # Round 2: client 1, ξ = 1, history 5.875: at 5.125 only the history pushes, down: + ½(2.875 − ¼): 6.4375; there
     # the two cancel: + ½·1.5625: 7.21875. Client 2, new: 0.5625, then 0.5625 − ½(4.5625 − ¼) = −1.59375.
-    method = FedTrip(mu=0.5, penalty="norm")
+    method = FedTrip(mu=0.5, xi="inverse-gap", penalty="norm")
     history = play(method, b=[[4.0], [8.0], [-4.0]], samples=[1, 3, 2], chosen=[(0, 1), (1, 2)])
     assert [w for (w,) in w_of(history)] == pytest.approx([5.125, (3 * 7.21875 - 2 * 1.59375) / 5], rel=1e-6)
 
@@ -69,13 +69,13 @@ def test_the_correction_is_the_gradient_of_the_written_term(options, xi, penalty
 @pytest.mark.parametrize("gap", [1, 2, 9])
 def test_xi_follows_the_gap(gap):
     for t in (gap + 1, 50):
-        assert FedTrip().xi_of(t, gap) == 1 / gap
+        assert FedTrip(xi="inverse-gap").xi_of(t, gap) == 1 / gap
         assert FedTrip(xi="gap").xi_of(t, gap) == gap
         assert FedTrip(xi="constant", xi_value=0.25).xi_of(t, gap) == 0.25
 
 
 def test_the_annealed_rule_goes_from_one_to_one_over_the_gap():
-    rule = FedTrip(xi="annealed")
+    rule = FedTrip()
     assert rule.xi_of(1, gap=9) == 1.0
     assert rule.xi_of(1000, gap=9) == pytest.approx(1 / 9)
     assert rule.xi_of(40, gap=1) == pytest.approx(1.0)
@@ -121,12 +121,14 @@ def test_a_plain_norm_that_is_zero_gives_a_zero_term():
 def test_the_plain_norm_has_bounded_length():
     w, w_k, w_hist, initial = vectors(4)
     memory = Memory({"w_hist": w_hist}, last_round=1)
-    correction = correction_of(FedTrip(mu=0.8, penalty="norm"), {"w": w}, memory, round_number=3, initial=initial)
+    correction = correction_of(
+        FedTrip(mu=0.8, xi="inverse-gap", penalty="norm"), {"w": w}, memory, round_number=3, initial=initial
+    )
     assert added(correction, 1e4 * w_k).norm() < 0.4 * (1 + 1 / 2) + 1e-5
 
 
 def test_the_client_keeps_what_it_uploads():
-    history = play(FedTrip(mu=0.5), b=[[4.0], [8.0]], samples=[1, 1], chosen=[(0,), (1,)])
+    history = play(FedTrip(mu=0.5, xi="inverse-gap"), b=[[4.0], [8.0]], samples=[1, 1], chosen=[(0,), (1,)])
     assert float(history[1][1][0]["w_hist"]) == 2.5  # of round 1, not changed by round 2
 
 
@@ -141,10 +143,11 @@ def test_mu_is_one_for_the_mlp_and_the_papers_otherwise():
     "options",
     [
         {},
+        {"xi": "inverse-gap"},
         {"xi": "gap"},
-        {"xi": "annealed", "xi_rounds": 2.0},
+        {"xi_rounds": 2.0},
         {"xi": "constant", "xi_value": 0.7},
-        {"penalty": "norm"},
+        {"penalty": "norm", "xi": "inverse-gap"},
         {"penalty": "norm", "xi": "gap"},
         {"first": "none"},
         {"first": "initial"},

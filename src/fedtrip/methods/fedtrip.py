@@ -24,9 +24,9 @@ class FedTrip(Method):
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.4
     """μ, weight of the triplet term (the paper: 1.0 for MLPs)"""
-    xi: Literal["inverse-gap", "annealed", "constant", "gap"] = "inverse-gap"
-    """rule for ξ, the gap being t − last round of this client: 1/gap, annealed (from 1 to 1/gap over the first rounds),
-    the constant `xi_value`, or the gap itself"""
+    xi: Literal["annealed", "inverse-gap", "constant", "gap"] = "annealed"
+    """rule for ξ, the gap being t − last round of this client: annealed (from 1 to 1/gap over the first rounds), 1/gap
+    (the paper's analysis), the constant `xi_value`, or the gap itself (the paper's text)"""
     xi_value: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     """ξ of the rule `constant`"""
     xi_rounds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 10.0
