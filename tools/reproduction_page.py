@@ -1,4 +1,4 @@
-"""Writes docs/reproduction.md and results/README.md from what `fedtrip reproduce` left in results/.
+"""Writes docs/reproduction.md, docs/xi.md and results/README.md from what `fedtrip reproduce` left in results/.
 
 Run by `make results`, after `fedtrip reproduce all --only-finished`.
 """
@@ -15,6 +15,7 @@ from fedtrip.archive import Archive
 from fedtrip.files import write_text
 from fedtrip.paper.registry import ENTRIES
 from fedtrip.paper.reproduction import RUNS
+from tools.xi_page import xi_page
 
 TOP = Path(__file__).parent.parent
 FIRST = "claims"
@@ -67,6 +68,7 @@ def main() -> None:
         for picture in sorted(folder.glob("*.png")):
             shutil.copyfile(picture, figures / f"{folder.name}-{picture.name}")
     write_text(docs / "reproduction.md", page(results, len(archive)))
+    write_text(docs / "xi.md", xi_page(archive))
     write_text(results / "README.md", record(archive))
 
 

@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 from tools.reproduction_page import page, record
+from tools.xi_page import xi_page
 
 from fedtrip.archive import Archive
+from fedtrip.methods import FedTrip, options_of
+from fedtrip.paper.entries.xi_choice import cases_of, chosen, gain_on, speedup_on
+from fedtrip.paper.entries.xi_lines import RULES, study_cases
 from fedtrip.paper.entry import Findings
 from fedtrip.paper.registry import ENTRIES
 from fedtrip.paper.reproduction import RUNS
@@ -30,6 +34,23 @@ def test_a_table_is_what_the_runs_give(name, archive, tmp_path):
 def test_the_page_is_made_of_the_tables(archive):
     assert (TOP / "docs" / "reproduction.md").read_text() == page(RESULTS, len(archive)), "run `make results`"
     assert (RESULTS / "README.md").read_text() == record(archive), "run `make results`"
+
+
+def test_the_page_on_xi_says_what_the_runs_say(archive):
+    assert (TOP / "docs" / "xi.md").read_text() == xi_page(archive), "run `make results`"
+    findings = Findings(ENTRIES["xi"].lines, archive)
+    best = chosen(findings)
+    default = options_of(FedTrip())
+    assert {name: default[name] for name in RULES[best.label]} == RULES[best.label]
+    for rule in ("constant 1", "gap norm"):
+        assert gain_on(findings, "mlp-fmnist-4of50", rule, range(5)) < -0.05
+        assert all(
+            speedup_on(findings, case, rule, range(5)).mean > speedup_on(findings, case, "annealed", range(5)).mean
+            for case in study_cases()
+        )
+    for rule in ("1/gap", "annealed"):
+        speedups = {case: speedup_on(findings, case, rule, range(5)).mean for case in cases_of(rule)}
+        assert max(speedups, key=speedups.get) == "mlp-fmnist-dir-0.1"
 
 
 def test_trials_are_paired(archive):
