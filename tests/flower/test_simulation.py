@@ -2,6 +2,10 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -69,6 +73,24 @@ def test_the_command_line_runs_it(fedtrip, tmp_path, monkeypatch):
         shas.append(json.loads(ended.out)["model_sha256"])
     assert shas[0] == shas[1]
     assert not os.path.exists(tmp_path / "flower-simulation" / "checkpoint")
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_it_after_the_round_without_a_traceback(tmp_path):
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "fedtrip", "run", "--engine", "flower-simulation", "--rounds", "300", "--out", out]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **OFFLINE}) as running:
+        deadline = time.monotonic() + 120
+        while not (out / "metrics.jsonl").exists() or not read_records(out):
+            assert running.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        running.send_signal(signal.SIGINT)
+        _, told = running.communicate(timeout=120)
+    assert running.returncode == 130
+    assert "to go on: fedtrip run --resume" in told
+    assert "Traceback" not in told
+    assert 1 <= len(read_records(out)) < 300
 
 
 def test_options_of_flower_are_refused_without_it(fedtrip, tmp_path):

@@ -43,12 +43,13 @@ def simulate(
                 f"{name} is a Python object, which no node can make; accepted: a name or package.module:name"
             )
     results: list[Result] = []
+    interruptions: list[KeyboardInterrupt] = []
     server, stop = ServerApp(), threading.Event()
 
     @server.main()
     def main(grid: Grid, context: Context) -> None:  # noqa: ARG001
-        results.append(
-            run_on_grid(
+        try:
+            result = run_on_grid(
                 grid,
                 federation,
                 out,
@@ -59,7 +60,10 @@ def simulate(
                 on_round=on_round,
                 stop=stop,
             )
-        )
+        except KeyboardInterrupt as interruption:  # in Flower's thread it would only be printed
+            interruptions.append(interruption)
+        else:
+            results.append(result)
 
     nodes = {MEMORY_DIR: str(out / CHECKPOINT / "nodes")}  # removed with the checkpoint when the run is finished
     if data_dir is not None:
@@ -80,4 +84,6 @@ def simulate(
     finally:
         stop.set()  # after Ctrl-C the server's thread would wait for nodes that are gone
         flower_log.setLevel(level)
+    if interruptions:
+        raise interruptions[0]
     return results[0]
