@@ -1,10 +1,11 @@
 """The record in results/: its tables and its page are what its runs give."""
 
+import math
 from pathlib import Path
 
 import pytest
 from tools.reproduction_page import page, record
-from tools.xi_page import xi_page
+from tools.xi_page import papers_table, xi_page
 
 from fedtrip.archive import Archive
 from fedtrip.methods import FedTrip, options_of
@@ -48,6 +49,9 @@ def test_the_page_on_xi_says_what_the_runs_say(archive):
             speedup_on(findings, case, rule, range(5)).mean > speedup_on(findings, case, "annealed", range(5)).mean
             for case in study_cases()
         )
+    cells = [[float(cell.split("×")[0]) for cell in row[1:]] for row in papers_table(findings).rows]
+    away = [sum(abs(math.log(ours[rule] / paper)) for paper, *ours in cells) for rule in range(len(RULES))]
+    assert list(RULES)[away.index(min(away))] == "gap norm"
     for rule in ("1/gap", "annealed"):
         speedups = {case: speedup_on(findings, case, rule, range(5)).mean for case in cases_of(rule)}
         assert max(speedups, key=speedups.get) == "mlp-fmnist-dir-0.1"

@@ -85,7 +85,9 @@ def standings_table(findings: Findings) -> str:
     table = Page("", ["over all cases", "speed-up, choosing", "lowest gain, choosing", "speed-up, reporting [95 %]"])
     for one in standings(findings):
         reporting = interval(over_all_cases(findings, one.label, REPORT_SEEDS))
-        table.rows.append([one.label, f"{one.speedup:.2f}×", f"{100 * one.lowest_gain:+.2f}", reporting])
+        table.rows.append(
+            [one.label, f"{one.speedup:.2f}×", f"{100 * one.lowest_gain:+.2f}".replace("-", "−"), reporting]
+        )
     return table.markdown() if table.rows else ""
 
 
