@@ -118,7 +118,7 @@ def _draw(findings: Findings, titles: dict[str, str], stem: Path) -> None:
                     runs = list(findings.runs(case, label).values())
                     if runs and (final := _point(axes, runs, colour, kept, floor)) < floor:
                         collapsed.append(f"{label}: {final:.0f} %")
-            axes.text(0.98, 0.03, "\n".join(collapsed), transform=axes.transAxes, ha="right", va="bottom", fontsize=8)
+            axes.text(0.98, 0.09, "\n".join(collapsed), transform=axes.transAxes, ha="right", va="bottom", fontsize=8)
         handles = [Line2D([], [], linestyle="", marker="o", color=COLOURS[n], label=r) for n, r in enumerate(rules)]
         handles += [_shape("momentum reset", kept=False), _shape("momentum kept", kept=True)]
         figure.legend(handles=handles, loc="outside lower center", ncols=5)
