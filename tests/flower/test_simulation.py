@@ -78,8 +78,14 @@ def test_the_command_line_runs_it(fedtrip, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_ctrl_c_ends_it_after_the_round_without_a_traceback(tmp_path):
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "fedtrip", "run", "--engine", "flower-simulation", "--rounds", "300", "--out", out]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **OFFLINE}) as running:
+    running = subprocess.Popen(
+        [sys.executable, "-m", "fedtrip", "run", "--engine", "flower-simulation", "--rounds", "300", "--out", out],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **OFFLINE},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # also where pytest is a background job
+    )
+    try:
         deadline = time.monotonic() + 120
         while not (out / "metrics.jsonl").exists() or not read_records(out):
             assert running.poll() is None
@@ -87,6 +93,8 @@ def test_ctrl_c_ends_it_after_the_round_without_a_traceback(tmp_path):
             time.sleep(0.2)
         running.send_signal(signal.SIGINT)
         _, told = running.communicate(timeout=120)
+    finally:
+        running.kill()
     assert running.returncode == 130
     assert "to go on: fedtrip run --resume" in told
     assert "Traceback" not in told
