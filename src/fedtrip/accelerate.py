@@ -21,7 +21,8 @@ from fedtrip.models.check import left_as_it_is
 from fedtrip.pooling import MaxPool2x2, is_2x2_pool
 
 CHANNELS_LAST_FROM = 32
-"""Input channels of the widest convolution from which the channels-last layout pays (AlexNet: 1.5×, LeNet: nothing)."""
+"""Input channels of the widest convolution from which the channels-last layout pays: AlexNet 1.07×
+in training and 1.4× in evaluation, LeNet nothing."""
 
 
 @dataclass(frozen=True)

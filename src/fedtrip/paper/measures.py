@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fedtrip.history import History
 from fedtrip.paper.entry import Findings
 from fedtrip.paper.page import MISSING, spread
 from fedtrip.statistics import Estimate, Ratio, estimate, paired_ratio
@@ -62,8 +64,12 @@ def ratio_fields(name: str, ratio: Ratio | None) -> dict[str, float | str | None
 
 def speedup(findings: Findings, case: str, baseline: str, label: str) -> Ratio | None:
     """The baseline's rounds over the line's, on the seeds that both have; None if there is none."""
-    before, after = findings.paired(case, baseline, label)
-    if not before or baseline == label:
+    return None if baseline == label else rounds_ratio(*findings.paired(case, baseline, label))
+
+
+def rounds_ratio(before: Sequence[History], after: Sequence[History]) -> Ratio | None:
+    """The first runs' rounds to target over the second's, paired in the order given; None if there is none."""
+    if not before:
         return None
     base_rounds, base_censored = rounds_to_target(before)
     rounds, censored = rounds_to_target(after)

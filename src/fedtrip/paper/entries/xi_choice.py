@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fedtrip.history import History
 from fedtrip.paper.entries.xi_lines import BASELINE, CHOICE_SEEDS, KEPT, RULES, xi_lines
 from fedtrip.paper.entry import Findings
-from fedtrip.statistics import Ratio, paired_ratio
-from fedtrip.variants import rounds_to_target
+from fedtrip.paper.measures import rounds_ratio
+from fedtrip.statistics import Ratio
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def speedup_on(findings: Findings, case: str, label: str, seeds: range) -> Ratio
     """Rounds to target against FedAvg's in one case, on those of the seeds that are there."""
     baseline, runs = findings.runs(case, baseline_of(label)), findings.runs(case, label)
     common = [seed for seed in seeds if seed in baseline and seed in runs]
-    return _ratio([baseline[seed] for seed in common], [runs[seed] for seed in common])
+    return rounds_ratio([baseline[seed] for seed in common], [runs[seed] for seed in common])
 
 
 def over_all_cases(findings: Findings, label: str, seeds: range) -> Ratio | None:
@@ -72,19 +72,10 @@ def over_all_cases(findings: Findings, label: str, seeds: range) -> Ratio | None
             return None
         all_baseline += [baseline[seed] for seed in seeds]
         all_runs += [runs[seed] for seed in seeds]
-    return _ratio(all_baseline, all_runs)
+    return rounds_ratio(all_baseline, all_runs)
 
 
 def gain_on(findings: Findings, case: str, label: str, seeds: range) -> float:
     """Mean final accuracy less FedAvg's on these seeds."""
     baseline, runs = findings.runs(case, baseline_of(label)), findings.runs(case, label)
     return sum((runs[s].final_accuracy or 0.0) - (baseline[s].final_accuracy or 0.0) for s in seeds) / len(seeds)
-
-
-def _ratio(baseline: list[History], runs: list[History]) -> Ratio | None:
-    """Paired in the order given."""
-    if not runs:
-        return None
-    base_rounds, base_censored = rounds_to_target(baseline)
-    rounds, censored = rounds_to_target(runs)
-    return paired_ratio(base_rounds, rounds, base_censored, censored)
