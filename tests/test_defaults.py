@@ -3,6 +3,7 @@
 import fedtrip
 from fedtrip.defaults import changed
 from fedtrip.federation import prepare
+from fedtrip.methods.fedtrip import REACH
 
 
 def complete(**fields):
@@ -36,3 +37,14 @@ def test_nothing_changes_where_nothing_is_changed():
     stored = complete(method="feddyn")
     assert changed(stored) == stored
     assert changed(stored, seed=3) == stored.but(seed=3)
+
+
+def test_a_mu_of_ones_own_is_not_limited_by_the_default_reach():
+    stored = complete(method="fedtrip")
+    assert stored.method.options["reach"] == REACH
+    mine = changed(stored, method={"name": "fedtrip", "options": {**stored.method.options, "mu": 3.0}})
+    assert prepare(mine).experiment.method.options["reach"] == 0.0
+    other = changed(stored, method={"name": "fedtrip", "options": {**stored.method.options, "xi": "inverse-gap"}})
+    assert prepare(other).experiment.method.options["reach"] == REACH
+    limited = changed(mine, method={"name": "fedtrip", "options": {"mu": 3.0, "reach": 0.5}})
+    assert prepare(limited).experiment.method.options["reach"] == 0.5

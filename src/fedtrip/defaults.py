@@ -27,8 +27,8 @@ def default_target(dataset: str, model: str) -> float | None:
 def changed(base: Experiment, **changes: Any) -> Experiment:
     """The experiment with some fields changed, as one means it when the experiment is a stored, complete one.
 
-    There every default is written out. Values that are no more than the defaults of the old method, model or data set
-    are left open when that changes, so that the new one's take their place.
+    There every default is written out. Values that are no more than the defaults of the old method, options, model or
+    data set are left open when that changes, so that the new one's take their place.
     """
     new = base.but(**changes)
     left_open: dict[str, Any] = {}
@@ -39,15 +39,15 @@ def changed(base: Experiment, **changes: Any) -> Experiment:
         known = KNOWN_SETS.get(base.dataset)
         if known is not None and base.samples_per_client == known.samples_per_client:
             left_open["samples_per_client"] = None
-    if (new.dataset, new.model) != (base.dataset, base.model):
-        if base.target == default_target(base.dataset, base.model):
-            left_open["target"] = None
-        if new.method.name == base.method.name:
-            old = options_of(make_method(base.method.name, {}, model=base.model, dataset=base.dataset))
-            options = {
-                name: value
-                for name, value in new.method.options.items()
-                if value != base.method.options.get(name) or value != old.get(name)
-            }
-            left_open["method"] = {"name": new.method.name, "options": options}
+    elsewhere = (new.dataset, new.model) != (base.dataset, base.model)
+    if elsewhere and base.target == default_target(base.dataset, base.model):
+        left_open["target"] = None
+    if new.method.name == base.method.name and (elsewhere or new.method != base.method):
+        old = options_of(make_method(base.method.name, {}, model=base.model, dataset=base.dataset))
+        options = {
+            name: value
+            for name, value in new.method.options.items()
+            if value != base.method.options.get(name) or value != old.get(name)
+        }
+        left_open["method"] = {"name": new.method.name, "options": options}
     return new.but(**{name: value for name, value in left_open.items() if name == "method" or name not in changes})

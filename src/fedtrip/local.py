@@ -63,6 +63,15 @@ class Outcome:
     """serialised size of what came back"""
 
 
+def travel(lr: float, beta: float, steps: int, *, kept: bool = False) -> float:
+    """How far so many steps go on a constant gradient of length one: η Σ_j (1 − β^j)/(1 − β).
+
+    With kept momentum every step is η/(1 − β) long, as if the gradient had always been that one.
+    """
+    lost = 0.0 if kept else beta * (1 - beta**steps) / (1 - beta)
+    return lr * (steps - lost) / (1 - beta)
+
+
 class ClientLocal:
     """The tools of `fedtrip.methods.Local` for one client, one round and one exchange."""
 
@@ -85,6 +94,11 @@ class ClientLocal:
     @property
     def steps(self) -> int:
         return self._settings.epochs * math.ceil(len(self._y) / self._settings.batch_size)
+
+    @property
+    def travel(self) -> float:
+        settings = self._settings
+        return travel(settings.lr, settings.momentum, self.steps, kept=settings.keep_optimizer_state)
 
     def train(
         self,

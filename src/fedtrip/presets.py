@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 Preset = Literal["paper"]
 PRESETS: dict[Preset, dict[str, dict[str, Any]]] = {
-    "paper": {"fedtrip": {"xi": "inverse-gap", "penalty": "squared", "first": "prox"}},
+    "paper": {"fedtrip": {"xi": "inverse-gap", "penalty": "squared", "first": "prox", "reach": 0.0}},
 }
 """Preset → method → its options. Methods that are not named have one reading only, their default."""
 

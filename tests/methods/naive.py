@@ -235,10 +235,28 @@ class FedProx(FedAvg):
 
 
 class FedTrip(FedAvg):
-    mu, xi, xi_value, xi_rounds, penalty, first = 0.4, "annealed", 1.0, 10.0, "squared", "prox"
+    mu, xi, xi_value, xi_rounds, penalty, first, reach = 0.4, "annealed", 1.0, 10.0, "squared", "prox", 0.0
 
     def begin(self):
         self.last, self.hist = {}, {}
+
+    def begin_round(self, t, server, setting):  # noqa: ARG002
+        self.mu_of = {k: self.limited(len(y), setting) for k, (_, y) in enumerate(setting.pairs)}
+
+    def limited(self, n, setting):
+        """μ, lowered so that μ times the way of real SGD on a gradient of one is at most the reach."""
+        if not self.reach or self.penalty == "norm":
+            return self.mu
+        w = torch.zeros((), dtype=torch.float64, requires_grad=True)
+        sgd = torch.optim.SGD([w], lr=setting.lr, momentum=setting.momentum)
+        w.grad, warm_up = torch.ones_like(w), 1000 if setting.keep_optimizer_state else 0
+        steps = setting.local_epochs * len(range(0, n, setting.batch_size))
+        way = []
+        for _ in range(warm_up + steps):
+            before = w.item()
+            sgd.step()
+            way.append(before - w.item())
+        return min(self.mu, self.reach / sum(way[-steps:]))
 
     def objective(self, t, k, local, server, x, y):
         w, w_glob = flat(local), flat(server).detach()
@@ -259,7 +277,7 @@ class FedTrip(FedAvg):
             early = math.e ** ((1 - t) / self.xi_rounds)
             xi = early * 1 + (1 - early) * gap**-1 if self.xi == "annealed" else rules[self.xi]
             regulariser = regulariser - xi * length(away)
-        return ce + self.mu / 2 * regulariser
+        return ce + self.mu_of[k] / 2 * regulariser
 
     def succeeded(self, t, k, local, server):  # noqa: ARG002
         self.last[k], self.hist[k] = t, flat(local).detach().clone()

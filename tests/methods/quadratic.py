@@ -16,6 +16,14 @@ class QuadraticLocal:
         self.corrections = []
         self.asked = []
 
+    @property
+    def travel(self):
+        length = velocity = 0.0
+        for _ in range(self.steps):
+            velocity = self.momentum * velocity + 1
+            length += self.lr * velocity
+        return length
+
     def train(self, start, correction=None, extra_loss=None, *, lr_scale=1.0):
         self.corrections.append(correction)
         w, h = start["w"].clone(), torch.zeros_like(start["w"])

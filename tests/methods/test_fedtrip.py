@@ -5,9 +5,10 @@ import math
 import pytest
 import torch
 from naive import CLOSE, Setting, apart, assert_follows, gaps, run_naive, run_with_failures
-from quadratic import added, correction_of, gradient_of, play, vectors, w_of
+from quadratic import QuadraticLocal, added, correction_of, gradient_of, play, vectors, w_of
 
 from fedtrip.methods import FedTrip, Memory, make_method
+from fedtrip.methods.fedtrip import REACH
 
 RULES = [
     ({}, math.exp(-0.6) + (1 - math.exp(-0.6)) / 3),  # annealed, e^{−(7−1)/10}
@@ -136,6 +137,47 @@ def test_mu_is_one_for_the_mlp_and_the_papers_otherwise():
     assert make_method("fedtrip", {}, model="mlp", dataset="mnist").mu == 1.0
     assert make_method("fedtrip", {}, model="cnn", dataset="mnist").mu == 0.4
     assert make_method("fedtrip", {"mu": 0.4}, model="mlp", dataset="mnist").mu == 0.4
+
+
+def test_a_round_within_reach_by_hand():
+    # Rate ½, two steps, no momentum: a gradient of one is followed 1 far, so a reach of ¼ makes μ = ¼ of the 2 given.
+    # Round 1, new: w ← w + ½(8 − w − ¼w): 4, 5.5. Round 2, ξ = 1: nothing lies between w_hist = w = 5.5:
+    # w ← w/2 + 4: 6.75, 7.375. Client 1 (b −4): −2, −2.75; then ξ = 1: −3.375, −3.6875.
+    for b, wanted in ((8.0, [5.5, 7.375]), (-4.0, [-2.75, -3.6875])):
+        history = play(FedTrip(mu=2.0, reach=0.25, xi="inverse-gap"), b=[[b]], samples=[1], chosen=[(0,), (0,)])
+        assert [w for (w,) in w_of(history)] == pytest.approx(wanted)
+    # Two clients: w = (5.5 − 2.75)/2 = 1.375, and the term is the constant ¼(w_hist − w) = ±1.03125.
+    method = FedTrip(mu=2.0, reach=0.25, xi="inverse-gap")
+    history = play(method, b=[[8.0], [-4.0]], samples=[1, 1], chosen=[(0, 1), (0,)])
+    first = 1.375 / 2 + 4 - 1.03125 / 2
+    assert w_of(history)[1] == pytest.approx([first / 2 + 4 - 1.03125 / 2])
+
+
+def test_a_term_with_xi_one_pushes_a_client_as_far_as_its_reach():
+    # With so small a rate the loss does nothing, and only the term is left.
+    w, w_hist, initial = vectors(3)
+    local = QuadraticLocal(w.tolist(), round_number=2, lr=1e-4, steps=40, initial=initial, momentum=0.9)
+    reply = FedTrip(mu=1e9, reach=0.7, xi="inverse-gap").client({"w": w}, Memory({"w_hist": w_hist}, 1), local)
+    torch.testing.assert_close(reply.upload["w"] - w, 0.7 * (w - w_hist), rtol=0.02, atol=1e-4)
+
+
+def test_the_reach_limits_the_default_mu_and_no_other():
+    assert make_method("fedtrip", {}, model="cnn", dataset="mnist").reach == REACH
+    assert make_method("fedtrip", {"xi": "inverse-gap"}, model="mlp", dataset="mnist").reach == REACH
+    assert make_method("fedtrip", {"mu": 0.4}, model="cnn", dataset="mnist").reach == 0.0
+    assert make_method("fedtrip", {"mu": 0.4, "reach": 2.0}, model="cnn", dataset="mnist").reach == 2.0
+    assert FedTrip(mu=50.0).mu_within_reach(travel=100.0) == 50.0
+    assert FedTrip(mu=50.0, reach=1.0, penalty="norm").mu_within_reach(travel=100.0) == 50.0
+    assert FedTrip(mu=0.4, reach=1.0).mu_within_reach(travel=2.0) == 0.4
+    assert FedTrip(mu=0.4, reach=1.0).mu_within_reach(travel=5.0) == 0.2
+
+
+@pytest.mark.parametrize(("momentum", "kept"), [(0.0, False), (0.9, False), (0.9, True)])
+def test_runs_like_the_reference_within_reach(momentum, kept):
+    setting = Setting(momentum=momentum, keep_optimizer_state=kept)
+    assert_follows(setting, "fedtrip", mu=0.4, reach=0.05)
+    limited = setting.run("fedtrip", mu=0.4, reach=0.05).module.state_dict()
+    assert apart(limited, run_naive(setting, "fedtrip", mu=0.4)[0]) > 1e-4
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])

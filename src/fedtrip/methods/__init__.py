@@ -90,7 +90,7 @@ def make_method(name: str, options: Mapping[str, Any], *, model: str, dataset: s
             if not fields:
                 raise UserError(f"option '{option}' is unknown: method '{name}' has no options")
             raise unknown_name(f"method '{name}': option", option, fields)
-    values = {**cls.defaults_for(model, dataset), **options}
+    values = {**cls.defaults_for(model, dataset, options), **options}
     adapter = TypeAdapter(cls)
     try:
         # As what an experiment file can hold, without conversions: `true` is no number, and "0.4" neither.

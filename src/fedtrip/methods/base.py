@@ -79,6 +79,10 @@ class Local(Protocol):
         """K, the local steps that `train` takes: E·ceil(n_k / B)."""
 
     @property
+    def travel(self) -> float:
+        """How far `train` goes on a gradient that is constant and of length one: Kη, and more with momentum."""
+
+    @property
     def initial(self) -> Tensor:
         """The parameters that the federation started from (round 0)."""
 
@@ -249,8 +253,8 @@ class Method:
     """Whether `Local.representations` and `Batch.representation` are used."""
 
     @classmethod
-    def defaults_for(cls, model: str, dataset: str) -> dict[str, Any]:  # noqa: ARG003
-        """Defaults that depend on the model or the data set, as some of the paper's do."""
+    def defaults_for(cls, model: str, dataset: str, options: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003
+        """Defaults that depend on the model or the data set, as some of the paper's do, or on the options given."""
         return {}
 
     def start(self, w: Tensor) -> Vectors:  # noqa: ARG002

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -42,7 +42,7 @@ class FedDyn(Method):
     """α, weight of the regulariser (the paper: 1 on MNIST)"""
 
     @classmethod
-    def defaults_for(cls, model: str, dataset: str) -> dict[str, Any]:  # noqa: ARG003
+    def defaults_for(cls, model: str, dataset: str, options: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003
         return {"alpha": 1.0} if dataset == "mnist" else {}
 
     def start(self, w: Tensor) -> Vectors:

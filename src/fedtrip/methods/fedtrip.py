@@ -6,6 +6,7 @@ The paper's Algorithm 1; `docs/reading.md` says how its open points were settled
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -14,6 +15,9 @@ from pydantic import Field
 from torch import Tensor
 
 from fedtrip.methods.base import Affine, Attaching, Correction, CostSymbols, Local, Memory, Method, Reply, Vectors
+
+REACH = 1.25
+"""Default of `reach`: what the paper's μ comes to with its MLP on Fashion-MNIST, one epoch (`docs/xi.md`)."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,9 @@ class FedTrip(Method):
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.4
     """μ, weight of the triplet term (the paper: 1.0 for MLPs)"""
+    reach: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """most that the term may push a client in a round, in multiples of ‖w_hist − w‖: μ is lowered where many local
+    steps or a large rate would take it farther (0: no limit, as in the paper); 1.25 unless `mu` is given"""
     xi: Literal["annealed", "inverse-gap", "constant", "gap"] = "annealed"
     """rule for ξ, the gap being t − last round of this client: annealed (from 1 to 1/gap over the first rounds), 1/gap
     (the paper's analysis), the constant `xi_value`, or the gap itself (the paper's text)"""
@@ -37,8 +44,9 @@ class FedTrip(Method):
     """a client without history: FedProx (ξ = 0), no regulariser, or the initial model as history with gap t"""
 
     @classmethod
-    def defaults_for(cls, model: str, dataset: str) -> dict[str, Any]:  # noqa: ARG003
-        return {"mu": 1.0} if model == "mlp" else {}
+    def defaults_for(cls, model: str, dataset: str, options: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003
+        paper = {"mu": 1.0} if model == "mlp" else {}
+        return paper if "mu" in options else {**paper, "reach": REACH}
 
     def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:
         w = received["w"]
@@ -52,7 +60,7 @@ class FedTrip(Method):
         if memory.is_new and self.first == "none":
             trained = local.train(received)
         else:
-            trained = local.train(received, self.triplet(w, w_hist, xi))
+            trained = local.train(received, self.triplet(w, w_hist, xi, self.mu_within_reach(local.travel)))
         return Reply(upload=trained, keep={"w_hist": trained["w"]})
 
     def xi_of(self, t: int, gap: int) -> float:
@@ -64,13 +72,21 @@ class FedTrip(Method):
             return early + (1 - early) / gap
         return 1 / gap if self.xi == "inverse-gap" else float(gap)
 
-    def triplet(self, w: Tensor, w_hist: Tensor, xi: float) -> Correction:
+    def mu_within_reach(self, travel: float) -> float:
+        """μ, or what moves a client with ξ = 1 by `reach`·‖w_hist − w‖ in its steps, if that is less.
+
+        With ξ = 1 the term is the constant μ(w_hist − w). What it adds in a round, μ·travel times that distance, is in
+        the historical model of the next: where it is much more than the distance itself, it grows from round to round.
+        """
+        if self.reach == 0 or self.penalty == "norm":  # a plain norm's push does not grow with the distance
+            return self.mu
+        return min(self.mu, self.reach / travel)
+
+    def triplet(self, w: Tensor, w_hist: Tensor, xi: float, mu: float) -> Correction:
         """μ[(w_k − w) + ξ(w_hist − w_k)] = a·w_k + c, or its form with plain norms."""
         if self.penalty == "norm":
-            return UnitTriplet(self.mu, w, w_hist, xi)
-        return Affine(
-            a=self.mu * (1 - xi), c=(xi * w_hist).sub_(w).mul_(self.mu)
-        )  # in place: one new vector, not three
+            return UnitTriplet(mu, w, w_hist, xi)
+        return Affine(a=mu * (1 - xi), c=(xi * w_hist).sub_(w).mul_(mu))  # in place: one new vector, not three
 
     def attaching(self, cost: CostSymbols) -> Attaching:
         return Attaching(4 * cost.K * cost.w, "4K|w|", "0", from_paper=True)
