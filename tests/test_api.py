@@ -251,7 +251,7 @@ def test_every_field_that_decides_the_bits_is_stored(tmp_path):
     assert set(Experiment.model_fields) - set(stored) == {"representation"}
     assert stored["method"] == {
         "name": "fedtrip", "mu": 1.0, "xi": "annealed", "xi_value": 1.0, "xi_rounds": 10.0, "penalty": "squared",
-        "first": "prox",
+        "first": "prox", "reach": 1.25,
     }  # fmt: skip
     assert stored["momentum"] == 0.9
     assert len(stored["mean"]) == len(stored["std"]) == 1

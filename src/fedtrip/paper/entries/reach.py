@@ -179,7 +179,7 @@ def _draw_gains(findings: Findings, axes: Axes) -> None:
     axes.set_xticks(PUSHES, [f"{push:g}" for push in PUSHES])
     axes.minorticks_off()
     axes.set(title="MLP on FMNIST, Dir-0.5", xlabel="push of a round", ylabel="final accuracy less FedAvg's, points")
-    axes.legend(loc="lower left", fontsize=8)
+    _legend(axes, "lower left")
 
 
 def _draw_curves(findings: Findings, axes: Axes) -> None:
@@ -194,7 +194,14 @@ def _draw_curves(findings: Findings, axes: Axes) -> None:
             axes.fill_between(rounds, accuracy.min(0), accuracy.max(0), color=colour, alpha=0.1, lw=0)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.set(title=f"CNN on MNIST, Dir-0.5, {EPOCHS[-1]} epochs", xlabel="communication round", ylabel="test accuracy")
-    axes.legend(loc="center right", fontsize=8)
+    _legend(axes, "center right")
+
+
+def _legend(axes: Axes, where: str) -> None:
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(loc=where, fontsize=8)
+    else:
+        axes.text(0.5, 0.5, "no finished run", ha="center", transform=axes.transAxes, color="0.5")
 
 
 ENTRY = Entry("reach", "our study of how far FedTrip may push: 1, 5 and 10 local epochs", write, lines())
