@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -197,7 +197,7 @@ def _draw_curves(findings: Findings, axes: Axes) -> None:
     _legend(axes, "center right")
 
 
-def _legend(axes: Axes, where: str) -> None:
+def _legend(axes: Axes, where: Literal["lower left", "center right"]) -> None:
     if axes.get_legend_handles_labels()[1]:
         axes.legend(loc=where, fontsize=8)
     else:
