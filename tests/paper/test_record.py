@@ -2,18 +2,22 @@
 
 import math
 from pathlib import Path
+from statistics import mean
 
 import pytest
 from tools.reproduction_page import page, record
 from tools.xi_page import papers_table, xi_page
 
 from fedtrip.archive import Archive
-from fedtrip.methods import FedTrip, options_of
+from fedtrip.methods import IN_TABLES, FedTrip, options_of
+from fedtrip.methods.fedtrip import REACH
+from fedtrip.paper.entries import reach
 from fedtrip.paper.entries.xi_choice import cases_of, chosen, gain_on, speedup_on
 from fedtrip.paper.entries.xi_lines import RULES, study_cases
 from fedtrip.paper.entry import Findings
 from fedtrip.paper.registry import ENTRIES
 from fedtrip.paper.reproduction import RUNS
+from fedtrip.paper.settings import METHOD_TITLES
 
 TOP = Path(__file__).parents[2]
 RESULTS = TOP / "results"
@@ -55,6 +59,46 @@ def test_the_page_on_xi_says_what_the_runs_say(archive):
     for rule in ("1/gap", "annealed"):
         speedups = {case: speedup_on(findings, case, rule, range(5)).mean for case in cases_of(rule)}
         assert max(speedups, key=speedups.get) == "mlp-fmnist-dir-0.1"
+
+
+def test_the_page_on_xi_says_what_longer_training_does(archive):
+    findings = Findings(ENTRIES["reach"].lines, archive)
+    for epochs in reach.EPOCHS:
+        gain = {
+            push: mean(reach.gains(findings, reach.mlp_case(epochs), f"annealed, push {push}")) for push in reach.PUSHES
+        }
+        assert gain[REACH] > 0
+        assert gain[max(reach.PUSHES)] < -0.05
+    above = {}
+    for epochs in reach.EPOCHS[1:]:
+        case = reach.cnn_case(epochs)
+        assert mean(reach.gains(findings, case, reach.DEFAULT)) > 0
+        readings = {name: mean(reach.gains(findings, case, name)) for name in (reach.PAPER, "gap norm", "1/gap norm")}
+        above[epochs] = {name for name, gain in readings.items() if gain > 0}
+    assert above[5] & above[10] == {"1/gap norm"}
+
+
+def test_choosing_says_what_figure_6_says_of_clients_with_few_classes(archive):
+    findings = Findings(ENTRIES["fig6"].lines, archive)
+    first, second = [], []
+    for case in ("cnn-orthogonal-5", "cnn-orthogonal-10", "mlp-orthogonal-5", "mlp-orthogonal-10"):
+        ends = {
+            name: mean(run.final_accuracy for run in findings.runs(case, name).values())
+            for name in findings.labels(case)
+        }
+        best, next_best, *_ = sorted(ends, key=ends.get, reverse=True)
+        first.append(best)
+        second.append(next_best)
+        assert set(ends) == {METHOD_TITLES[method] for method in IN_TABLES}
+    assert first == ["FedTrip", "FedDyn", "FedDyn", "FedDyn"]
+    assert second == ["FedDyn", "FedTrip", "FedTrip", "FedTrip"]
+
+
+def test_the_limit_changes_nothing_where_the_rule_was_chosen():
+    for line in ENTRIES["xi"].lines:
+        if line.label == "annealed" and line.method == "fedtrip" and not line.experiment.keep_optimizer_state:
+            mu = 1.0 if line.experiment.model == "mlp" else FedTrip.mu
+            assert FedTrip(mu=mu, reach=REACH).mu_within_reach(reach.way_of_a_round(line.experiment)) == mu
 
 
 def test_trials_are_paired(archive):

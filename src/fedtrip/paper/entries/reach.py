@@ -10,7 +10,7 @@ from typing import Any, Literal
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from fedtrip.curves import common_rounds
 from fedtrip.data.catalog import KNOWN_SETS
@@ -95,9 +95,9 @@ def gains(findings: Findings, case: str, name: str) -> list[float]:
 
 
 def collapsed(findings: Findings, case: str, name: str) -> tuple[int, int]:
-    """Trials that end below half of FedAvg's accuracy, and how many there are."""
+    """Trials whose last round is below half of FedAvg's accuracy, and how many there are."""
     runs, base = findings.paired(case, name, BASELINE)
-    fallen = [(a.final_accuracy or 0.0) < (b.final_accuracy or 0.0) / 2 for a, b in zip(runs, base, strict=True)]
+    fallen = [run.curve[-1][1] < average.curve[-1][1] / 2 for run, average in zip(runs, base, strict=True)]
     return sum(fallen), len(fallen)
 
 
@@ -192,6 +192,7 @@ def _draw_curves(findings: Findings, axes: Axes) -> None:
             colour, style = look(number)
             axes.plot(rounds, accuracy.mean(0), style, color=colour, label=name, linewidth=1.4)
             axes.fill_between(rounds, accuracy.min(0), accuracy.max(0), color=colour, alpha=0.1, lw=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.set(title=f"CNN on MNIST, Dir-0.5, {EPOCHS[-1]} epochs", xlabel="communication round", ylabel="test accuracy")
     _legend(axes, "center right")
