@@ -64,6 +64,18 @@ class Made(Findings):
         }
 
 
+def test_common_seeds_are_those_of_all_lines_of_a_case_that_have_any():
+    table = {("a", "x"): [1, 2, 3], ("a", "y"): [4, 5], ("a", "z"): [], ("b", "x"): [6, 7, 8], ("c", "x"): []}
+    findings = Made(table)
+    common = findings.on_common_seeds()
+    seeds = {key: sorted(common.runs(*key)) for key in table}
+    assert seeds == {
+        ("a", "x"): [0, 1], ("a", "y"): [0, 1], ("a", "z"): [], ("b", "x"): [0, 1, 2], ("c", "x"): []
+    }  # fmt: skip
+    assert len(findings.runs("a", "x")) == 3, "the findings themselves stay whole"
+    assert common.runs("a", "x")[1] is findings.runs("a", "x")[1]
+
+
 def test_the_mean_reduction_is_over_cases_then_over_seeds():
     findings = Made(
         {

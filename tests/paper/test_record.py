@@ -79,7 +79,7 @@ def test_the_page_on_xi_says_what_longer_training_does(archive):
 
 
 def test_choosing_says_what_figure_6_says_of_clients_with_few_classes(archive):
-    findings = Findings(ENTRIES["fig6"].lines, archive)
+    findings = Findings(ENTRIES["fig6"].lines, archive).on_common_seeds()
     first, second = [], []
     for case in ("cnn-orthogonal-5", "cnn-orthogonal-10", "mlp-orthogonal-5", "mlp-orthogonal-10"):
         ends = {

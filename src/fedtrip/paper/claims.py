@@ -28,10 +28,10 @@ def claims(archive: Archive) -> Iterator[Verdict]:
     yield mean_reduction(rounds, "fedavg", "reduction_against_fedavg")
     yield mean_reduction(rounds, "moon", "reduction_against_moon")
     yield gflops(rounds)
-    yield from _moon_worst(Findings(fig6.lines(), archive))
-    yield _more_epochs(Findings(table7.lines(), archive))
+    yield from _moon_worst(Findings(fig6.lines(), archive).on_common_seeds())
+    yield _more_epochs(Findings(table7.lines(), archive).on_common_seeds())
     yield from _four_of_fifty(Findings(table6.lines(), archive))
-    yield from _mu(Findings(fig7.lines(), archive))
+    yield from _mu(Findings(fig7.lines(), archive).on_common_seeds())
     yield from _cost()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +42,16 @@ class Findings:
         for line in lines:
             found = {seed: archive.find(line.experiment.but(seed=seed)) for seed in range(MOST_TRIALS)}
             self._runs[line.case, line.label] = {seed: run for seed, run in found.items() if run is not None}
+
+    def on_common_seeds(self) -> Findings:
+        """The same, each case only with the seeds that all of its lines have which have any: means can be compared."""
+        shared = {case: set.intersection(*(set(self.runs(case, x)) for x in self.labels(case))) for case in self.cases}
+        common = copy(self)
+        common._runs = {
+            (case, label): {seed: run for seed, run in runs.items() if seed in shared[case]}
+            for (case, label), runs in self._runs.items()
+        }
+        return common
 
     @property
     def cases(self) -> list[str]:

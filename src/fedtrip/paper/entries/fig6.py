@@ -21,7 +21,7 @@ MODELS = ("cnn", "mlp")
 NOTE = (
     "Final accuracy: mean test accuracy of the last 10 rounds. Boxes: quartiles over the trials with their median; "
     "whiskers to the farthest trial within 1.5 box lengths; dots: single trials. The table: mean ± standard deviation "
-    "(trials)."
+    "(trials), on the seeds that all methods of a case have."
 )
 
 
@@ -42,6 +42,7 @@ def write(findings: Findings, folder: Path) -> None:
     page = Page(
         "Figure 6: final accuracy on FMNIST", ["case", "method", "final accuracy %"], notes=[NOTE], figures=["boxes"]
     )
+    findings = findings.on_common_seeds()
     labels = list(dict.fromkeys(line.label for line in findings.lines))
     width = 0.8 / len(labels)
     with matplotlib.rc_context({**STYLE, "axes.grid.axis": "y"}):
