@@ -72,8 +72,8 @@ product, the *push*, is in the client's next history. Whether FedTrip gains or c
 factor of 16 (left).
 
 The paper's μ = 0.4 makes a push of {push_5} for the CNN on MNIST with 5 local epochs, and of {push_10} with 10. Under
-ξ = 1/gap {collapsed_5} and {collapsed_10} trials end below half of FedAvg's accuracy (right). Of the readings with that μ,
-only 1/gap norm ends above FedAvg with 5 and with 10, as the paper's Table 7 has it.
+ξ = 1/gap {collapsed_5} and {collapsed_10} trials end below half of FedAvg's accuracy (right). Of the readings with
+that μ, only 1/gap norm ends above FedAvg with 5 and with 10, as the paper's Table 7 has it.
 
 {reach}
 
