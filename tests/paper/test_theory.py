@@ -41,7 +41,7 @@ def test_rho_with_exact_local_solutions():
 @pytest.mark.parametrize("xi", [0.0, 0.25, 1.0, 3.0])
 def test_the_methods_curvature_is_mu_times_one_minus_xi(xi):
     w, w_hist = torch.zeros(3), torch.ones(3)
-    correction = FedTrip(mu=0.4).triplet(w, w_hist, xi)
+    correction = FedTrip().triplet(w, w_hist, xi, mu=0.4)
     step = [torch.zeros(3), torch.zeros(3)]
     for h, w_k in zip(step, (torch.zeros(3), torch.ones(3)), strict=True):
         correction.add_to(h, w_k)
