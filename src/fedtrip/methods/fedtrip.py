@@ -17,7 +17,7 @@ from torch import Tensor
 from fedtrip.methods.base import Affine, Attaching, Correction, CostSymbols, Local, Memory, Method, Reply, Vectors
 
 REACH = 1.25
-"""Default of `reach`: what the paper's μ comes to with its MLP on Fashion-MNIST, one epoch (`docs/xi.md`)."""
+"""Default of `reach`: about what the paper's μ comes to with its MLP on Fashion-MNIST, one epoch (`docs/xi.md`)."""
 
 
 @dataclass(frozen=True)
