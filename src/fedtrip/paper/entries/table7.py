@@ -14,7 +14,8 @@ from fedtrip.statistics import estimate
 NOTE = (
     "Test accuracy in per cent at that round; ours: mean ± standard deviation over the trials (their number in "
     "brackets). The paper does not name the case; it is the CNN on MNIST, Dir-0.5, by the height of its accuracies. "
-    "FedTrip is with the paper's μ, whose term pushes too far where clients take so many steps: see *How far to push*."
+    "FedTrip is with the paper's μ; what it does there with less is in *How far to push*. The authors' framework draws "
+    "new samples for every further local epoch; our clients keep theirs."
 )
 
 
