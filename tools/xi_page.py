@@ -70,8 +70,8 @@ constant μ(w_hist − w), and K local steps follow it μ·s far, s being how fa
 product, the *push*, is in the client's next history, so that much above 1 it should grow from round to round.
 
 That is our explanation. What was measured: the MLP on Fashion-MNIST with 1, 5 and 10 local epochs falls below FedAvg
-between the same two pushes of our grid, 1.25 and 2.5, while the μ there differ by a factor of 16 (left). Only the number
-of epochs was varied, not the rate, the momentum or the number of samples.
+between the same two pushes of our grid, 1.25 and 2.5, while the μ there differ by a factor of 16 (left). Only the
+number of epochs was varied, not the rate, the momentum or the number of samples.
 
 The paper's μ = 0.4 makes a push of {push_5} for the CNN on MNIST with 5 local epochs, and of {push_10} with 10. Under
 ξ = 1/gap {collapsed_5} and {collapsed_10} trials end below half of FedAvg's accuracy (right). Of the readings with
