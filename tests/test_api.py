@@ -132,10 +132,11 @@ def test_data_that_cannot_be_used(data, message):
 
 
 def test_defaults_of_named_data_and_models_are_not_those_of_ones_own(blobs):
-    """An experiment's default names are digits and mlp, which have samples, a target and a μ of their own."""
-    named = fedtrip.run(Experiment(rounds=1), workers=1).experiment
+    """An experiment's default names are digits and mlp, which have samples, a target and a μ of the paper's."""
+    paper = Experiment(method={"name": "fedtrip", "reach": 0.0}, rounds=1)
+    named = fedtrip.run(paper, workers=1).experiment
     assert (named.samples_per_client, named.target, named.method.options["mu"]) == (400, 0.9, 1.0)
-    own = fedtrip.run(Experiment(rounds=1), data=blobs, model=nn.Linear(6, 3), workers=1).experiment
+    own = fedtrip.run(paper, data=blobs, model=nn.Linear(6, 3), workers=1).experiment
     assert (own.samples_per_client, own.target, own.method.options["mu"]) == (9, None, 0.4)
     with pytest.raises(UserError, match="stop_at_target needs a target"):
         fedtrip.run(Experiment(rounds=1, stop_at_target=True), data=blobs)
@@ -250,8 +251,8 @@ def test_every_field_that_decides_the_bits_is_stored(tmp_path):
     stored = tomllib.loads((tmp_path / "experiment.toml").read_text())
     assert set(Experiment.model_fields) - set(stored) == {"representation"}
     assert stored["method"] == {
-        "name": "fedtrip", "mu": 1.0, "xi": "annealed", "xi_value": 1.0, "xi_rounds": 10.0, "penalty": "squared",
-        "first": "prox", "reach": 1.25,
+        "name": "fedtrip", "mu": "auto", "reach": 0.9, "xi": "annealed", "xi_value": 1.0, "xi_rounds": 10.0,
+        "penalty": "squared", "first": "prox",
     }  # fmt: skip
     assert stored["momentum"] == 0.9
     assert len(stored["mean"]) == len(stored["std"]) == 1

@@ -3,7 +3,8 @@
 import fedtrip
 from fedtrip.defaults import changed
 from fedtrip.federation import prepare
-from fedtrip.methods.fedtrip import REACH
+from fedtrip.methods import FedTrip
+from fedtrip.presets import preset_options
 
 
 def complete(**fields):
@@ -26,10 +27,10 @@ def test_another_data_set_brings_its_own_samples_target_and_normalisation():
     assert (chosen.samples_per_client, chosen.target, chosen.mean, chosen.std) == (30, 0.5, (0.1,), (0.2,))
 
 
-def test_another_model_brings_its_own_mu_and_target():
-    stored = complete()
+def test_another_model_brings_its_own_mu():
+    stored = complete(method={"name": "fedtrip", "reach": 0.0})
     assert stored.method.options["mu"] == 1.0
-    assert "mu" not in changed(stored, model="cnn").method.options
+    assert changed(stored, model="cnn").method.options == {"reach": 0.0}
     assert changed(complete(method={"name": "fedtrip", "mu": 0.7}), model="cnn").method.options["mu"] == 0.7
 
 
@@ -39,12 +40,19 @@ def test_nothing_changes_where_nothing_is_changed():
     assert changed(stored, seed=3) == stored.but(seed=3)
 
 
-def test_a_mu_of_ones_own_is_not_limited_by_the_default_reach():
-    stored = complete(method="fedtrip")
-    assert stored.method.options["reach"] == REACH
-    mine = changed(stored, method={"name": "fedtrip", "options": {**stored.method.options, "mu": 3.0}})
-    assert prepare(mine).experiment.method.options["reach"] == 0.0
-    other = changed(stored, method={"name": "fedtrip", "options": {**stored.method.options, "xi": "inverse-gap"}})
-    assert prepare(other).experiment.method.options["reach"] == REACH
-    limited = changed(mine, method={"name": "fedtrip", "options": {"mu": 3.0, "reach": 0.5}})
-    assert prepare(limited).experiment.method.options["reach"] == 0.5
+def test_a_stored_automatic_mu_gives_way_to_a_number_and_to_the_papers():
+    stored = complete(method="fedtrip").method.options
+    assert (stored["mu"], stored["reach"]) == ("auto", FedTrip.reach)
+
+    def with_options(**options):
+        base = complete(method="fedtrip")
+        given = changed(base, method={"name": "fedtrip", "options": {**stored, **options}})
+        return prepare(given).experiment.method.options
+
+    assert (with_options(mu=3.0)["mu"], with_options(mu=3.0)["reach"]) == (3.0, 0.0)
+    assert (with_options(reach=0.5)["mu"], with_options(reach=0.5)["reach"]) == ("auto", 0.5)
+    assert with_options(xi="inverse-gap")["mu"] == "auto"
+    numbered = complete(method={"name": "fedtrip", "mu": 0.7})
+    again = changed(numbered, method={"name": "fedtrip", "options": {**numbered.method.options, "mu": "auto"}})
+    assert prepare(again).experiment.method.options == stored
+    assert with_options(**preset_options("paper", "fedtrip"))["mu"] == 1.0  # the model is an MLP

@@ -8,7 +8,7 @@ import pytest
 import fedtrip
 from fedtrip import Experiment, UserError
 from fedtrip.archive import Archive, identity
-from fedtrip.methods.fedtrip import REACH
+from fedtrip.methods import FedTrip
 
 SMALL = {"rounds": 3, "samples_per_client": 20}
 
@@ -36,7 +36,7 @@ def test_a_run_comes_back_with_all_its_rounds(result, tmp_path):
         {"target": 0.5},  # changes what is read off a run, not the run
         {"snapshot": (1, 2)},
         {"clients": 10, "per_round": 4, "partition": "dirichlet:0.5", "momentum": 0.9},  # the defaults, written out
-        {"method": {"name": "fedtrip", "mu": 1.0, "xi": "annealed", "reach": REACH}},
+        {"method": {"name": "fedtrip", "mu": "auto", "reach": FedTrip.reach, "xi": "annealed"}},
     ],
 )
 def test_found_by_the_same_run_however_it_is_written(result, tmp_path, same):

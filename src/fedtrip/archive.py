@@ -50,10 +50,10 @@ class Archive:
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                 try:
                     run = _from_json(json.loads(line))
+                    self._runs[identity(run.experiment)] = run
+                    self._file_of[_setting(run.experiment)] = path
                 except (ValueError, TypeError, KeyError, AttributeError, UserError) as problem:
                     raise UserError(f"'{path}' is damaged at line {number}: {problem}") from None
-                self._runs[identity(run.experiment)] = run
-                self._file_of[_setting(run.experiment)] = path
 
     def __len__(self) -> int:
         return len(self._runs)

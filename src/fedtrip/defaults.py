@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fedtrip.data.catalog import KNOWN_SETS
@@ -43,11 +44,26 @@ def changed(base: Experiment, **changes: Any) -> Experiment:
     if elsewhere and base.target == default_target(base.dataset, base.model):
         left_open["target"] = None
     if new.method.name == base.method.name and (elsewhere or new.method != base.method):
-        old = options_of(make_method(base.method.name, {}, model=base.model, dataset=base.dataset))
+        chosen = _chosen_options(base)
         options = {
             name: value
             for name, value in new.method.options.items()
-            if value != base.method.options.get(name) or value != old.get(name)
+            if name in chosen or value != base.method.options.get(name)
         }
         left_open["method"] = {"name": new.method.name, "options": options}
     return new.but(**{name: value for name, value in left_open.items() if name == "method" or name not in changes})
+
+
+def _chosen_options(experiment: Experiment) -> dict[str, Any]:
+    """The method's options without those that are no more than the defaults which the others bring."""
+
+    def complete(options: Mapping[str, Any]) -> dict[str, Any]:
+        name = experiment.method.name
+        return options_of(make_method(name, options, model=experiment.model, dataset=experiment.dataset))
+
+    chosen = dict(experiment.method.options)
+    for name in experiment.method.options:
+        without = {other: value for other, value in chosen.items() if other != name}
+        if complete(without) == complete(chosen):
+            chosen = without
+    return chosen

@@ -4,8 +4,10 @@ import itertools
 
 import pytest
 import torch
-from naive import NORMALISED_SIZES, FailingEngine, Setting, normalised, run_naive, samples
+from naive import run_naive
 from quadratic import vectors
+from setting import NORMALISED_SIZES, Setting, normalised, samples
+from watching import FailingEngine
 
 from fedtrip.methods import METHODS, Server, Upload, make_method, mean, total
 from fedtrip.rounds import initial_state, one_round

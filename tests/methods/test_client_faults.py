@@ -6,8 +6,10 @@ import math
 
 import pytest
 import torch
-from naive import CLOSE, FailingEngine, Setting, apart, run_naive
+from naive import CLOSE, apart, run_naive
+from setting import Setting
 from test_refused_uploads import METHODS
+from watching import FailingEngine
 
 import fedtrip as package
 from fedtrip.client_faults import KINDS, round_faults

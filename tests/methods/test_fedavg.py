@@ -2,8 +2,9 @@
 
 import pytest
 import torch
-from naive import CLOSE, Net, Setting, apart, assert_follows, made, run_naive, samples
+from naive import CLOSE, apart, assert_follows, run_naive
 from quadratic import correction_of, play, vectors, w_of
+from setting import Net, Setting, made, samples
 
 import fedtrip
 from fedtrip.methods import FedAvg, Memory

@@ -5,23 +5,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from naive import (
-    CLOSE,
-    Net,
-    Setting,
-    Wire,
-    apart,
-    assert_follows,
-    bytes_of,
-    made,
-    named,
-    normalised,
-    run_naive,
-    samples,
-    watched,
-)
+from naive import CLOSE, apart, assert_follows, run_naive
 from quadratic import added, correction_of, gradient_of, play, vectors, w_of
+from setting import Net, Setting, made, normalised, samples
 from torch import nn
+from watching import Wire, bytes_of, named, watched
 
 from fedtrip.methods import FedDane, Memory
 from fedtrip.rounds import RunEnded, initial_state, one_round

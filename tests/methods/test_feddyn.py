@@ -2,8 +2,10 @@
 
 import pytest
 import torch
-from naive import CLOSE, Setting, apart, assert_follows, run_naive, run_with_failures
+from naive import CLOSE, apart, assert_follows, run_naive
 from quadratic import added, correction_of, gradient_of, play, vectors, w_of
+from setting import Setting
+from watching import run_with_failures
 
 from fedtrip.methods import FedDyn, Memory, make_method
 

@@ -4,11 +4,14 @@ import math
 
 import pytest
 import torch
-from naive import CLOSE, Setting, apart, assert_follows, gaps, run_naive, run_with_failures
+from naive import CLOSE, apart, assert_follows, gaps, run_naive
 from quadratic import QuadraticLocal, added, correction_of, gradient_of, play, vectors, w_of
+from setting import Setting
+from watching import run_with_failures
 
+from fedtrip.errors import UserError
 from fedtrip.methods import FedTrip, Memory, make_method
-from fedtrip.methods.fedtrip import REACH
+from fedtrip.presets import preset_options
 
 RULES = [
     ({}, math.exp(-0.6) + (1 - math.exp(-0.6)) / 3),  # annealed, e^{−(7−1)/10}
@@ -133,51 +136,67 @@ def test_the_client_keeps_what_it_uploads():
     assert float(history[1][1][0]["w_hist"]) == 2.5  # of round 1, not changed by round 2
 
 
-def test_mu_is_one_for_the_mlp_and_the_papers_otherwise():
-    assert make_method("fedtrip", {}, model="mlp", dataset="mnist").mu == 1.0
-    assert make_method("fedtrip", {}, model="cnn", dataset="mnist").mu == 0.4
-    assert make_method("fedtrip", {"mu": 0.4}, model="mlp", dataset="mnist").mu == 0.4
+def test_the_papers_mu_is_one_for_the_mlp():
+    for way_to_ask in ({"reach": 0.0}, {"penalty": "norm"}, preset_options("paper", "fedtrip")):
+        for model, mu in (("mlp", 1.0), ("cnn", 0.4)):
+            method = make_method("fedtrip", way_to_ask, model=model, dataset="mnist")
+            assert (method.mu, method.reach) == (mu, 0.0)
 
 
-def test_a_round_within_reach_by_hand():
-    # Rate ½, two steps, no momentum: a gradient of one is followed 1 far, so a reach of ¼ makes μ = ¼ of the 2 given.
+def test_a_round_with_mu_from_its_reach_by_hand():
+    # Rate ½, two steps, no momentum: a gradient of one is followed 1 far, so a reach of ¼ makes μ = ¼.
     # Round 1, new: w ← w + ½(8 − w − ¼w): 4, 5.5. Round 2, ξ = 1: nothing lies between w_hist = w = 5.5:
     # w ← w/2 + 4: 6.75, 7.375. Client 1 (b −4): −2, −2.75; then ξ = 1: −3.375, −3.6875.
+    method = FedTrip(mu="auto", reach=0.25, xi="inverse-gap")
     for b, wanted in ((8.0, [5.5, 7.375]), (-4.0, [-2.75, -3.6875])):
-        history = play(FedTrip(mu=2.0, reach=0.25, xi="inverse-gap"), b=[[b]], samples=[1], chosen=[(0,), (0,)])
+        history = play(method, b=[[b]], samples=[1], chosen=[(0,), (0,)])
         assert [w for (w,) in w_of(history)] == pytest.approx(wanted)
     # Two clients: w = (5.5 − 2.75)/2 = 1.375, and the term is the constant ¼(w_hist − w) = ±1.03125.
-    method = FedTrip(mu=2.0, reach=0.25, xi="inverse-gap")
     history = play(method, b=[[8.0], [-4.0]], samples=[1, 1], chosen=[(0, 1), (0,)])
     first = 1.375 / 2 + 4 - 1.03125 / 2
     assert w_of(history)[1] == pytest.approx([first / 2 + 4 - 1.03125 / 2])
 
 
-def test_a_term_with_xi_one_pushes_a_client_as_far_as_its_reach():
+@pytest.mark.parametrize(("steps", "lr"), [(40, 1e-4), (8, 1e-4), (40, 2e-5)])
+def test_a_term_with_xi_one_pushes_a_client_as_far_as_its_reach(steps, lr):
     # With so small a rate the loss does nothing, and only the term is left.
     w, w_hist, initial = vectors(3)
-    local = QuadraticLocal(w.tolist(), round_number=2, lr=1e-4, steps=40, initial=initial, momentum=0.9)
-    reply = FedTrip(mu=1e9, reach=0.7, xi="inverse-gap").client({"w": w}, Memory({"w_hist": w_hist}, 1), local)
+    local = QuadraticLocal(w.tolist(), round_number=2, lr=lr, steps=steps, initial=initial, momentum=0.9)
+    reply = FedTrip(reach=0.7, xi="inverse-gap").client({"w": w}, Memory({"w_hist": w_hist}, 1), local)
     torch.testing.assert_close(reply.upload["w"] - w, 0.7 * (w - w_hist), rtol=0.02, atol=1e-4)
 
 
-def test_the_reach_limits_the_default_mu_and_no_other():
-    assert make_method("fedtrip", {}, model="cnn", dataset="mnist").reach == REACH
-    assert make_method("fedtrip", {"xi": "inverse-gap"}, model="mlp", dataset="mnist").reach == REACH
-    assert make_method("fedtrip", {"mu": 0.4}, model="cnn", dataset="mnist").reach == 0.0
-    assert make_method("fedtrip", {"mu": 0.4, "reach": 2.0}, model="cnn", dataset="mnist").reach == 2.0
-    assert FedTrip(mu=50.0).mu_within_reach(travel=100.0) == 50.0
-    assert FedTrip(mu=50.0, reach=1.0, penalty="norm").mu_within_reach(travel=100.0) == 50.0
-    assert FedTrip(mu=0.4, reach=1.0).mu_within_reach(travel=2.0) == 0.4
-    assert FedTrip(mu=0.4, reach=1.0).mu_within_reach(travel=5.0) == 0.2
+def test_mu_is_automatic_unless_it_is_given():
+    default = make_method("fedtrip", {}, model="mlp", dataset="mnist")
+    assert default == FedTrip() == FedTrip(mu="auto", reach=FedTrip.reach)
+    assert default.weight(travel=5.0) == FedTrip.reach / 5
+    assert make_method("fedtrip", {"mu": 0.4}, model="mlp", dataset="mnist") == FedTrip(mu=0.4)
+    assert FedTrip(mu=0.4).weight(travel=100.0) == 0.4
+    assert FedTrip(mu=0.4) == FedTrip(mu=0.4, reach=0.0), "a reach without effect makes no other method"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"mu": 0.4, "reach": 2.0}, "option 'reach' is 2.0; accepted with mu=0.4: 0"),
+        ({"mu": "auto", "penalty": "norm"}, "option 'mu' is 'auto'; accepted with penalty=norm or reach=0: a number"),
+        ({"mu": "auto", "reach": 0.0}, "option 'mu' is 'auto'; accepted with penalty=norm or reach=0: a number"),
+        ({"mu": "much"}, "option 'mu' is 'much'; accepted: a valid number or 'auto'"),
+        ({"reach": "far"}, "option 'reach' is 'far'; accepted: a valid number"),
+    ],
+)
+def test_options_that_contradict_each_other_are_explained(options, told):
+    with pytest.raises(UserError) as problem:
+        make_method("fedtrip", options, model="cnn", dataset="mnist")
+    assert told in str(problem.value)
 
 
 @pytest.mark.parametrize(("momentum", "kept"), [(0.0, False), (0.9, False), (0.9, True)])
-def test_runs_like_the_reference_within_reach(momentum, kept):
+def test_runs_like_the_reference_with_mu_from_its_reach(momentum, kept):
     setting = Setting(momentum=momentum, keep_optimizer_state=kept)
-    assert_follows(setting, "fedtrip", mu=0.4, reach=0.05)
-    limited = setting.run("fedtrip", mu=0.4, reach=0.05).module.state_dict()
-    assert apart(limited, run_naive(setting, "fedtrip", mu=0.4)[0]) > 1e-4
+    assert_follows(setting, "fedtrip", reach=0.5)
+    model = setting.run("fedtrip", reach=0.5).module.state_dict()
+    assert apart(model, run_naive(setting, "fedtrip", reach=1.0)[0]) > 1e-3
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])

@@ -1,7 +1,8 @@
 """Methods that must coincide at the edges of their options: to the last bit, or to rounding."""
 
 import pytest
-from naive import Net, Setting, apart, made
+from naive import apart
+from setting import Net, Setting, made
 from torch import nn
 
 from fedtrip.federation import prepare

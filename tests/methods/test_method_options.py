@@ -3,11 +3,12 @@
 import math
 
 import pytest
-from naive import Net, made, samples
+from setting import Net, made, samples
 
 import fedtrip
 from fedtrip.federation import prepare
 from fedtrip.methods import METHODS, FedProx, make_method
+from fedtrip.presets import preset_options
 
 RANGES = [
     ("fedprox", "mu", -0.1, "greater than or equal to 0"),
@@ -143,7 +144,8 @@ def arrays():
 
 
 def test_a_model_of_ones_own_does_not_take_the_mlps_default():
-    experiment = fedtrip.Experiment(clients=4, samples_per_client=9, mean=0.0, std=1.0)
+    paper = {"name": "fedtrip", "options": preset_options("paper", "fedtrip")}
+    experiment = fedtrip.Experiment(method=paper, clients=4, samples_per_client=9, mean=0.0, std=1.0)
     federation = prepare(experiment, model=made(Net), data=fedtrip.from_arrays(*arrays()))
     assert federation.method.mu == 0.4
 

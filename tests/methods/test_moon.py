@@ -4,8 +4,9 @@ import math
 
 import pytest
 import torch
-from naive import CLOSE, Net, Setting, apart, assert_follows, made, normalised, samples
+from naive import CLOSE, apart, assert_follows
 from quadratic import QuadraticLocal, play, vectors, w_of
+from setting import Net, Setting, made, normalised, samples
 from torch import nn
 
 import fedtrip

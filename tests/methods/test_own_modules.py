@@ -2,9 +2,11 @@
 
 import pytest
 import torch
-from naive import CLASSES, CLOSE, Net, Setting, apart, made, named, run_naive
+from naive import CLOSE, apart, run_naive
+from setting import CLASSES, Net, Setting, made
 from torch import nn
 from torch.nn.utils import parametrizations
+from watching import named
 
 import fedtrip
 from fedtrip.rounds import initial_state

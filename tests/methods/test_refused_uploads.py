@@ -4,8 +4,10 @@ import copy
 
 import pytest
 import torch
-from naive import CLOSE, FailingEngine, Net, Setting, apart, made, run_naive, run_with_failures, samples
+from naive import CLOSE, apart, run_naive
+from setting import Net, Setting, made, samples
 from torch import nn
+from watching import FailingEngine, run_with_failures
 
 from fedtrip.rounds import RunEnded, initial_state, rounds
 from fedtrip.store import ClientStore

@@ -5,24 +5,12 @@ import copy
 
 import pytest
 import torch
-from naive import (
-    CLOSE,
-    Net,
-    Setting,
-    apart,
-    assert_follows,
-    bytes_of,
-    full_gradient,
-    made,
-    named,
-    normalised,
-    run_naive,
-    run_with_failures,
-    samples,
-    watched,
-)
+from naive import CLOSE, apart, assert_follows, run_naive
+from naive_methods import full_gradient
 from quadratic import added, correction_of, gradient_of, play, vectors, w_of
+from setting import Net, Setting, made, normalised, samples
 from torch import nn
+from watching import bytes_of, named, run_with_failures, watched
 
 from fedtrip.methods import Memory, Scaffold
 

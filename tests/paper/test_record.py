@@ -10,9 +10,9 @@ from tools.xi_page import papers_table, xi_page
 
 from fedtrip.archive import Archive
 from fedtrip.methods import IN_TABLES, FedTrip, options_of
-from fedtrip.methods.fedtrip import REACH
-from fedtrip.paper.entries import reach
-from fedtrip.paper.entries.xi_choice import cases_of, chosen, gain_on, speedup_on
+from fedtrip.paper.entries import push, reach
+from fedtrip.paper.entries.choice import cases_of, chosen, gain_on, speedup_on
+from fedtrip.paper.entries.xi import VARIANTS
 from fedtrip.paper.entries.xi_lines import RULES, study_cases
 from fedtrip.paper.entry import Findings
 from fedtrip.paper.registry import ENTRIES
@@ -44,7 +44,7 @@ def test_the_page_is_made_of_the_tables(archive):
 def test_the_page_on_xi_says_what_the_runs_say(archive):
     assert (TOP / "docs" / "xi.md").read_text() == xi_page(archive), "run `make results`"
     findings = Findings(ENTRIES["xi"].lines, archive)
-    best = chosen(findings)
+    best = chosen(findings, VARIANTS)
     default = options_of(FedTrip())
     assert {name: default[name] for name in RULES[best.label]} == RULES[best.label]
     for rule in ("constant 1", "gap norm"):
@@ -57,7 +57,7 @@ def test_the_page_on_xi_says_what_the_runs_say(archive):
     away = [sum(abs(math.log(ours[rule] / paper)) for paper, *ours in cells) for rule in range(len(RULES))]
     assert list(RULES)[away.index(min(away))] == "gap norm"
     for rule in ("1/gap", "annealed"):
-        speedups = {case: speedup_on(findings, case, rule, range(5)).mean for case in cases_of(rule)}
+        speedups = {case: speedup_on(findings, case, rule, range(5)).mean for case in cases_of(findings, rule)}
         assert max(speedups, key=speedups.get) == "mlp-fmnist-dir-0.1"
 
 
@@ -65,9 +65,10 @@ def test_the_page_on_xi_says_what_longer_training_does(archive):
     findings = Findings(ENTRIES["reach"].lines, archive)
     for epochs in reach.EPOCHS:
         gain = {
-            push: mean(reach.gains(findings, reach.mlp_case(epochs), f"annealed, push {push}")) for push in reach.PUSHES
+            far: mean(reach.gains(findings, reach.mlp_case(epochs), reach.label("annealed", far)))
+            for far in reach.PUSHES
         }
-        assert gain[REACH] > 0
+        assert gain[FedTrip.reach] > 0
         assert gain[max(reach.PUSHES)] < -0.05
     above = {}
     for epochs in reach.EPOCHS[1:]:
@@ -94,11 +95,17 @@ def test_choosing_says_what_figure_6_says_of_clients_with_few_classes(archive):
     assert second == ["FedDyn", "FedTrip", "FedTrip", "FedTrip"]
 
 
-def test_the_limit_changes_nothing_where_the_rule_was_chosen():
-    for line in ENTRIES["xi"].lines:
-        if line.label == "annealed" and line.method == "fedtrip" and not line.experiment.keep_optimizer_state:
-            mu = 1.0 if line.experiment.model == "mlp" else FedTrip.mu
-            assert FedTrip(mu=mu, reach=REACH).mu_within_reach(reach.way_of_a_round(line.experiment)) == mu
+def test_the_page_on_xi_says_what_the_push_does(archive):
+    findings = Findings(ENTRIES["push"].lines, archive)
+    assert chosen(findings, push.VARIANTS).label == push.label(FedTrip.reach)
+    faster = {
+        case: speedup_on(findings, case, push.label(FedTrip.reach), range(5)).mean
+        / speedup_on(findings, case, push.PAPERS_MU, range(5)).mean
+        for case in findings.cases
+    }
+    assert all(faster[case] > 1 for case in ("cnn-mnist", "cnn-fmnist"))
+    assert all(faster[case] < 1 for case in ("mlp-fmnist", "mlp-fmnist-4of50", "mlp-fmnist-dir-0.1"))
+    assert gain_on(findings, push.EVERYBODY, push.label(1.25), range(5)) < -0.05
 
 
 def test_trials_are_paired(archive):

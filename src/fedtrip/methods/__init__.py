@@ -99,20 +99,25 @@ def make_method(name: str, options: Mapping[str, Any], *, model: str, dataset: s
     except TypeError as problem:
         raise UserError(f"method '{name}': an option cannot be stored: {problem}; accepted: what TOML has") from None
     except ValidationError as problem:
-        first = problem.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UserError(
-            f"method '{name}': option '{where}' is {shortened(repr(first['input']))}; {_sentence(first['msg'])}"
-        ) from None
+        raise _explained(name, problem) from None
+
+
+def _explained(name: str, problem: ValidationError) -> UserError:
+    """What is wrong with an option, or, as the method itself says it, with some of them together."""
+    errors = problem.errors()
+    where, value = errors[0]["loc"], errors[0]["input"]
+    if not where:
+        own = errors[0].get("ctx", {}).get("error")
+        return own if isinstance(own, UserError) else UserError(f"method '{name}': {errors[0]['msg']}")
+    accepted = " or ".join(
+        error["msg"].removeprefix("Input should be ") for error in errors if error["loc"][0] == where[0]
+    )
+    return UserError(f"method '{name}': option '{where[0]}' is {shortened(repr(value))}; accepted: {accepted}")
 
 
 def options_of(method: Method) -> dict[str, Any]:
     """All hyper-parameters of a method, by name."""
     return {field.name: getattr(method, field.name) for field in dataclasses.fields(method)}  # type: ignore[arg-type]
-
-
-def _sentence(message: str) -> str:
-    return "accepted: " + message.removeprefix("Input should be ")
 
 
 __all__ = [

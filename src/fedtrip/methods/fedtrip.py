@@ -14,10 +14,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from fedtrip.errors import UserError
 from fedtrip.methods.base import Affine, Attaching, Correction, CostSymbols, Local, Memory, Method, Reply, Vectors
 
-REACH = 1.25
-"""Default of `reach`: about what the paper's μ comes to with its MLP on Fashion-MNIST, one epoch (`docs/xi.md`)."""
+PAPERS_MU, PAPERS_MU_OF_MLP = 0.4, 1.0
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,12 @@ class FedTrip(Method):
 
     title = "triplet regularisation: near the global model, away from the historical one (the paper's method)"
 
-    mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.4
-    """μ, weight of the triplet term (the paper: 1.0 for MLPs)"""
-    reach: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """most that the term may push a client in a round, in multiples of ‖w_hist − w‖: μ is lowered where many local
-    steps or a large rate would take it farther (0: no limit, as in the paper); 1.25 unless `mu` is given"""
+    mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["auto"] = "auto"
+    """μ, weight of the triplet term: a number (the paper: 0.4, and 1.0 for MLPs), or auto, what makes the term push a
+    client as far as `reach` says, whatever its number of local steps and their rate"""
+    reach: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.9
+    """how far the term with μ = auto and ξ = 1 pushes a client in a round, in multiples of ‖w_hist − w‖ (0: the paper's
+    μ instead of auto)"""
     xi: Literal["annealed", "inverse-gap", "constant", "gap"] = "annealed"
     """rule for ξ, the gap being t − last round of this client: annealed (from 1 to 1/gap over the first rounds), 1/gap
     (the paper's analysis), the constant `xi_value`, or the gap itself (the paper's text)"""
@@ -45,8 +46,20 @@ class FedTrip(Method):
 
     @classmethod
     def defaults_for(cls, model: str, dataset: str, options: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003
-        paper = {"mu": 1.0} if model == "mlp" else {}
-        return paper if "mu" in options else {**paper, "reach": REACH}
+        mu, reach = options.get("mu", "auto"), options.get("reach", 0)
+        if mu != "auto" and reach != 0:
+            raise UserError(
+                f"method 'fedtrip': option 'reach' is {reach}; accepted with mu={mu}: 0 (it is for mu=auto)"
+            )
+        if options.get("reach") == 0 or options.get("penalty") == "norm":
+            return {"mu": PAPERS_MU_OF_MLP if model == "mlp" else PAPERS_MU}
+        return {}
+
+    def __post_init__(self) -> None:
+        if self.mu != "auto":
+            object.__setattr__(self, "reach", 0.0)  # it has no effect, and equal methods are to be equal
+        elif self.reach == 0 or self.penalty == "norm":  # a plain norm's push has one length, whatever the distance
+            raise UserError("method 'fedtrip': option 'mu' is 'auto'; accepted with penalty=norm or reach=0: a number")
 
     def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:
         w = received["w"]
@@ -60,7 +73,7 @@ class FedTrip(Method):
         if memory.is_new and self.first == "none":
             trained = local.train(received)
         else:
-            trained = local.train(received, self.triplet(w, w_hist, xi, self.mu_within_reach(local.travel)))
+            trained = local.train(received, self.triplet(w, w_hist, xi, mu=self.weight(local.travel)))
         return Reply(upload=trained, keep={"w_hist": trained["w"]})
 
     def xi_of(self, t: int, gap: int) -> float:
@@ -72,15 +85,13 @@ class FedTrip(Method):
             return early + (1 - early) / gap
         return 1 / gap if self.xi == "inverse-gap" else float(gap)
 
-    def mu_within_reach(self, travel: float) -> float:
-        """μ, or what moves a client with ξ = 1 by `reach`·‖w_hist − w‖ in its steps, if that is less.
+    def weight(self, travel: float) -> float:
+        """μ: as given, or what moves a client with ξ = 1 by `reach`·‖w_hist − w‖ in its local steps.
 
         With ξ = 1 the term is the constant μ(w_hist − w). What it adds in a round, μ·travel times that distance, is in
         the historical model of the next: where it is much more than the distance itself, it grows from round to round.
         """
-        if self.reach == 0 or self.penalty == "norm":  # a plain norm's push does not grow with the distance
-            return self.mu
-        return min(self.mu, self.reach / travel)
+        return self.reach / travel if self.mu == "auto" else self.mu
 
     def triplet(self, w: Tensor, w_hist: Tensor, xi: float, mu: float) -> Correction:
         """μ[(w_k − w) + ξ(w_hist − w_k)] = a·w_k + c, or its form with plain norms."""

@@ -59,3 +59,9 @@ def interval(ratio: Ratio | None) -> str:
         return MISSING
     mean = f"{ratio.bound}{ratio.mean:.2f}×"
     return mean if ratio.low is None or ratio.high is None else f"{mean} [{ratio.low:.2f}, {ratio.high:.2f}]"
+
+
+def points(mean: float, low: float | None = None, high: float | None = None) -> str:
+    """A difference of accuracies in percentage points, with its interval if there is one."""
+    shown = [f"{100 * value:+.2f}".replace("-", "−") for value in (mean, low, high) if value is not None]
+    return shown[0] if len(shown) == 1 else f"{shown[0]} [{shown[1]}, {shown[2]}]"

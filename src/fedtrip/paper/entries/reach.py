@@ -17,18 +17,17 @@ from fedtrip.data.catalog import KNOWN_SETS
 from fedtrip.experiment import Experiment
 from fedtrip.figures import STYLE, save_both
 from fedtrip.local import travel
-from fedtrip.methods import FedTrip
-from fedtrip.methods.fedtrip import REACH
+from fedtrip.methods import FedTrip, make_method
 from fedtrip.palette import COLOURS, look
 from fedtrip.paper.entries.xi_lines import BASELINE
 from fedtrip.paper.entries.xi_lines import RULES as RULES_OF_XI
 from fedtrip.paper.entry import Entry, Findings, Line
-from fedtrip.paper.page import MISSING, Page, spread
+from fedtrip.paper.page import MISSING, Page, points, spread
 from fedtrip.paper.settings import paper_experiment
 from fedtrip.statistics import estimate, student_interval
 
 EPOCHS = (1, 5, 10)
-PUSHES = (0.3, 0.6, 1.25, 2.5, 5.0)
+PUSHES = (0.3, 0.6, 0.9, 1.25, 2.5, 5.0)
 RULES = ("1/gap", "annealed")
 DEFAULT = "our default"
 PAPER = "1/gap"
@@ -36,9 +35,8 @@ NOTE = (
     "Push: μ times the way that a round's local steps go on a constant gradient of one, the momentum included. With "
     "ξ = 1 the term alone moves a client so many times the distance from its historical to the global model. The MLP "
     "on FMNIST, Dir-0.5, 30 rounds, with the μ that gives each push; the CNN on MNIST, Dir-0.5, 20 rounds, as in "
-    "Table 7, with the paper's μ = 0.4 and with our default, whose push is at most "
-    f"{REACH}. Final accuracy: mean of the last 10 rounds; gain: final accuracy less FedAvg's, in points, paired by "
-    "seed with its 95 % interval."
+    f"Table 7, with the paper's μ = 0.4 and with our default, whose push is {FedTrip.reach}. Final accuracy: mean of "
+    "the last 10 rounds; gain: final accuracy less FedAvg's, in points, paired by seed with its 95 % interval."
 )
 
 
@@ -68,7 +66,7 @@ def lines() -> tuple[Line, ...]:
         found += _with_baseline(mlp_case(epochs), "fashion-mnist", "mlp", variants, setting)
     for epochs in EPOCHS[1:]:
         setting = {"local_epochs": epochs, "rounds": 20}
-        default = {"xi": FedTrip.xi, "penalty": FedTrip.penalty, "mu": FedTrip.mu, "reach": REACH}
+        default = {"xi": FedTrip.xi, "penalty": FedTrip.penalty, "mu": FedTrip.mu, "reach": FedTrip.reach}
         variants = {DEFAULT: default, **{rule: RULES_OF_XI[rule] for rule in (PAPER, "gap norm", "1/gap norm")}}
         found += _with_baseline(cnn_case(epochs), "mnist", "cnn", variants, setting)
     return tuple(found)
@@ -85,7 +83,7 @@ def _with_baseline(
 
 
 def label(rule: str, push: float) -> str:
-    return f"{rule}, push {push}"
+    return f"{rule} push {push}"
 
 
 def gains(findings: Findings, case: str, name: str) -> list[float]:
@@ -132,7 +130,7 @@ def table(findings: Findings, cases: Sequence[str] = ()) -> Page:
                 MISSING if push is None else f"{push:.2f}",
                 f"{spread(final, 2, 100)} ({len(runs)})",
                 f"{100 * min(final.values):.2f}",
-                MISSING if line.label == BASELINE or not gain else _points(estimate(gain).mean, low, high),
+                MISSING if line.label == BASELINE or not gain else points(estimate(gain).mean, low, high),
             ]
         )
         page.records.append(
@@ -147,18 +145,14 @@ def table(findings: Findings, cases: Sequence[str] = ()) -> Page:
 
 
 def mu_and_push(line: Line) -> tuple[float | None, float | None]:
-    """μ as it is after the limit, and the push that it makes; of plain norms there is no such number."""
-    options = line.experiment.method.options
-    if line.method != "fedtrip":
+    """μ, and the push that it makes; of plain norms there is no such number."""
+    experiment = line.experiment
+    method = make_method(line.method, experiment.method.options, model=experiment.model, dataset=experiment.dataset)
+    if not isinstance(method, FedTrip):
         return None, None
-    way = way_of_a_round(line.experiment)
-    mu = FedTrip(mu=options.get("mu", FedTrip.mu), reach=options["reach"]).mu_within_reach(way)
-    return mu, None if options["penalty"] == "norm" else mu * way
-
-
-def _points(mean: float, low: float | None, high: float | None) -> str:
-    shown = [f"{100 * value:+.2f}".replace("-", "−") for value in (mean, low, high) if value is not None]
-    return shown[0] if len(shown) == 1 else f"{shown[0]} [{shown[1]}, {shown[2]}]"
+    way = way_of_a_round(experiment)
+    mu = method.weight(way)
+    return mu, None if method.penalty == "norm" else mu * way
 
 
 def _draw_gains(findings: Findings, axes: Axes) -> None:
@@ -174,7 +168,7 @@ def _draw_gains(findings: Findings, axes: Axes) -> None:
                     linewidth=1.3, markersize=4, markerfacecolor="white" if style == "s--" else colour,
                 )  # fmt: skip
     axes.axhline(0, color="0.4", linewidth=0.8)
-    axes.axvline(REACH, color="0.4", linewidth=0.8, linestyle=":")
+    axes.axvline(FedTrip.reach, color="0.4", linewidth=0.8, linestyle=":")
     axes.set_xscale("log")
     axes.set_xticks(PUSHES, [f"{push:g}" for push in PUSHES])
     axes.minorticks_off()

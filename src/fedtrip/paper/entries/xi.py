@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 from fedtrip.figures import STYLE, save_both
 from fedtrip.history import History
 from fedtrip.palette import COLOURS
+from fedtrip.paper.entries.choice import RULE_OF_CHOICE, chosen, speedup_on, standings_table
 from fedtrip.paper.entries.rounds_cases import case_title
-from fedtrip.paper.entries.xi_choice import chosen, over_all_cases, speedup_on, standings
 from fedtrip.paper.entries.xi_lines import (
     BASELINE,
     CHOICE_SEEDS,
@@ -38,6 +38,8 @@ NOTE = (
     f"Seeds {CHOICE_SEEDS[0]} to {CHOICE_SEEDS[-1]} are for choosing, {REPORT_SEEDS[0]} to {REPORT_SEEDS[-1]} for "
     "reporting what was chosen."
 )
+
+VARIANTS = [rule + ending for rule in RULES for ending in ("", KEPT)]
 
 
 def write(findings: Findings, folder: Path) -> None:
@@ -80,27 +82,12 @@ def write(findings: Findings, folder: Path) -> None:
     _draw(findings, titles, folder / "xi")
 
 
-def standings_table(findings: Findings) -> str:
-    """How the rules stand over all cases, the fastest on the choosing seeds first; empty if none is complete."""
-    table = Page("", ["over all cases", "speed-up, choosing", "lowest gain, choosing", "speed-up, reporting [95 %]"])
-    for one in standings(findings):
-        reporting = interval(over_all_cases(findings, one.label, REPORT_SEEDS))
-        table.rows.append(
-            [one.label, f"{one.speedup:.2f}×", f"{100 * one.lowest_gain:+.2f}".replace("-", "−"), reporting]
-        )
-    return table.markdown() if table.rows else ""
-
-
 def _choice(findings: Findings) -> list[str]:
     """The standings and what is chosen."""
-    best = chosen(findings)
+    best = chosen(findings, VARIANTS)
     if best is None:
         return []
-    return [
-        standings_table(findings),
-        f"**Chosen: {best.label}.** The rule: on the choosing seeds, of those that keep no momentum and whose lowest "
-        "gain (final accuracy less FedAvg's in points, in the worst of the cases) is not negative, the fastest.",
-    ]
+    return [standings_table(findings, VARIANTS), f"**Chosen: {best.label}.** {RULE_OF_CHOICE}"]
 
 
 def _draw(findings: Findings, titles: dict[str, str], stem: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fedtrip.paper.entries.rounds_cases import case_name
@@ -43,21 +44,27 @@ def study_cases() -> dict[str, tuple[str, str, float]]:
 def xi_lines() -> tuple[Line, ...]:
     """Every rule and FedAvg, with the momentum reset and kept; in the harder cases reset."""
     lines = []
-    for case, what in study_cases().items():
+    for case in study_cases():
         for kept in (False, True):
-            lines += _rules_and_baseline(case, what, KEPT * kept, keep_optimizer_state=kept)
-    for case, (like, fields) in HARDER.items():
-        lines += _rules_and_baseline(case, study_cases()[like], "", **fields)
+            rules = {name + KEPT * kept: options for name, options in RULES.items()}
+            lines += trips_and_baseline(case, rules, BASELINE + KEPT * kept, keep_optimizer_state=kept)
+    for case in HARDER:
+        lines += trips_and_baseline(case, RULES)
     return tuple(lines)
 
 
-def _rules_and_baseline(case: str, what: tuple[str, str, float], ending: str, **fields: Any) -> list[Line]:
-    model, dataset, target = what
-    lines = [Line(case, BASELINE + ending, paper_experiment(dataset, model, "fedavg", target=target, **fields))]
-    for name, options in RULES.items():
-        experiment = paper_experiment(dataset, model, "fedtrip", target=target, options=options, **fields)
-        lines.append(Line(case, name + ending, experiment))
-    return lines
+def trips_and_baseline(
+    case: str, variants: Mapping[str, Mapping[str, Any]], baseline: str = BASELINE, **fields: Any
+) -> list[Line]:
+    """FedAvg in a case, and FedTrip with the options of each variant."""
+    like, harder = HARDER.get(case, (case, {}))
+    model, dataset, target = study_cases()[like]
+    setting = {"target": target, **harder, **fields}
+    trips = [
+        Line(case, name, paper_experiment(dataset, model, "fedtrip", options=dict(options), **setting))
+        for name, options in variants.items()
+    ]
+    return [Line(case, baseline, paper_experiment(dataset, model, "fedavg", **setting)), *trips]
 
 
 def mu_lines() -> tuple[Line, ...]:
@@ -69,5 +76,5 @@ def mu_lines() -> tuple[Line, ...]:
         for mu in mus:
             for name, options in RULES.items():
                 experiment = paper_experiment(dataset, model, "fedtrip", target=target, options={**options, "mu": mu})
-                lines.append(Line(f"{case}-mu", f"{name}, μ = {mu}", experiment))
+                lines.append(Line(f"{case}-mu", f"{name} μ={mu}", experiment))
     return tuple(lines)

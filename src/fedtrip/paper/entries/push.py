@@ -1,0 +1,159 @@
+"""Our own study: how far FedTrip's term should push a client in a round, whatever the model and the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fedtrip.figures import STYLE, save_both
+from fedtrip.methods import FedTrip
+from fedtrip.palette import look
+from fedtrip.paper.entries.choice import RULE_OF_CHOICE, chosen, gain_on, speedup_on, standings_table
+from fedtrip.paper.entries.reach import mu_and_push, way_of_a_round
+from fedtrip.paper.entries.rounds_cases import case_title
+from fedtrip.paper.entries.xi_lines import (
+    BASELINE,
+    CHOICE_SEEDS,
+    HARDER,
+    HARDER_TITLES,
+    REPORT_SEEDS,
+    RULES,
+    study_cases,
+    trips_and_baseline,
+)
+from fedtrip.paper.entry import Entry, Findings, Line
+from fedtrip.paper.measures import ratio_fields, rounds_fields, rounds_of, shown_rounds
+from fedtrip.paper.page import MISSING, Page, interval, points, spread
+from fedtrip.statistics import estimate
+
+PUSHES = (0.6, 0.9, 1.25, 1.6)
+RULE = "annealed"
+PAPERS_MU = "paper's μ"
+EVERYBODY = "mlp-fmnist-10of10"
+TITLES = {
+    **{case: case_title(*what) for case, what in study_cases().items()},
+    **HARDER_TITLES,
+    EVERYBODY: "MLP FMNIST 75%, 10 of 10",
+}
+LOWEST_SHOWN = -4.0
+"""points below FedAvg at which the figure ends: a variant that collapsed must not flatten all others"""
+NOTE = (
+    "Push: μ times the way that a round's local steps go on a constant gradient of one, the momentum included. With "
+    "ξ = 1 the term alone moves a client so many times the distance from its historical to the global model. Here ξ is "
+    f"*{RULE}*, and μ is what gives each push, or the paper's. Speed-up: rounds to target of FedAvg over the "
+    "variant's, geometric mean paired by seed with its 95 % interval. Gain: final accuracy (mean of the last 10 "
+    f"rounds) less FedAvg's, in points. Seeds {CHOICE_SEEDS[0]} to {CHOICE_SEEDS[-1]} are for choosing, "
+    f"{REPORT_SEEDS[0]} to {REPORT_SEEDS[-1]} for reporting what was chosen."
+)
+
+
+def label(push: float) -> str:
+    return f"push {push}"
+
+
+VARIANTS = [PAPERS_MU, *map(label, PUSHES)]
+
+
+def lines() -> tuple[Line, ...]:
+    """The cases of the study of ξ, and one in which all clients take part in every round."""
+    found = []
+    settings: list[tuple[str, str, dict[str, Any]]] = [(case, case, {}) for case in (*study_cases(), *HARDER)]
+    for case, like, fields in (*settings, (EVERYBODY, "mlp-fmnist", {"per_round": 10})):
+        way = way_of_a_round(trips_and_baseline(like, {})[0].experiment)
+        variants = {PAPERS_MU: RULES[RULE]} | {
+            label(push): {**RULES[RULE], "mu": round(push / way, 4)} for push in PUSHES
+        }
+        found += [replace(line, case=case) for line in trips_and_baseline(like, variants, **fields)]
+    return tuple(found)
+
+
+def write(findings: Findings, folder: Path) -> None:
+    page = Page(
+        "How far to push",
+        ["case", "variant", "μ", "push", "rounds to target", "speed-up, choosing", "speed-up, reporting",
+         "final accuracy %", "gain"],
+        notes=[NOTE],
+        figures=["push"],
+    )  # fmt: skip
+    for line in findings.lines:
+        case, variant = line.case, line.label
+        runs, base = findings.paired(case, variant, BASELINE)
+        if not runs:
+            continue
+        mu, push = mu_and_push(line)
+        rounds = rounds_of(findings, case, variant)
+        final = estimate([run.final_accuracy or 0.0 for run in runs])
+        choosing, reporting = (speedup_on(findings, case, variant, seeds) for seeds in (CHOICE_SEEDS, REPORT_SEEDS))
+        gain = final.mean - estimate([run.final_accuracy or 0.0 for run in base]).mean
+        page.rows.append(
+            [
+                TITLES[case], variant,
+                MISSING if mu is None else f"{mu:.4g}", MISSING if push is None else f"{push:.2f}",
+                shown_rounds(rounds), *("1" if mu is None else interval(ratio) for ratio in (choosing, reporting)),
+                spread(final, 2, 100), MISSING if mu is None else points(gain),
+            ]
+        )  # fmt: skip
+        page.records.append(
+            {
+                "case": case, "variant": variant, "mu": mu, "push": push, **rounds_fields(rounds),
+                "final_accuracy_mean": final.mean, "final_accuracy_std": final.std, "gain": gain,
+                **ratio_fields("choosing_speedup", choosing), **ratio_fields("reporting_speedup", reporting),
+            }
+        )  # fmt: skip
+    best = chosen(findings, VARIANTS)
+    if best is not None:
+        page.notes += [standings_table(findings, VARIANTS), f"**Chosen: {best.label}.** {RULE_OF_CHOICE}"]
+    page.write(folder)
+    _draw(findings, folder / "push")
+
+
+def _draw(findings: Findings, stem: Path) -> None:
+    """Speed-up and gain against the push, a line for each case; the paper's μ as a cross."""
+
+    def speed(case: str, variant: str) -> float:
+        ratio = speedup_on(findings, case, variant, CHOICE_SEEDS)
+        return 0.0 if ratio is None else ratio.mean
+
+    def gain(case: str, variant: str) -> float:
+        seeds = findings.runs(case, variant).keys() & findings.runs(case, BASELINE).keys() & set(CHOICE_SEEDS)
+        return max(100 * gain_on(findings, case, variant, seeds), LOWEST_SHOWN)
+
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(10.0, 4.6), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        _panel(findings, left, speed)
+        _panel(findings, right, gain)
+        left.axhline(1, color="0.4", linewidth=0.8)
+        left.set(ylabel="speed-up over FedAvg (rounds to target)", yscale="log")
+        left.set_yticks([1, 1.5, 2, 3], ["1×", "1.5×", "2×", "3×"])
+        right.axhline(0, color="0.4", linewidth=0.8)
+        right.set(ylabel=f"final accuracy less FedAvg's, points (cut at {LOWEST_SHOWN:.0f})".replace("-", "−"))
+        handles, names = left.get_legend_handles_labels()
+        if names:
+            figure.legend(handles, names, loc="outside lower center", ncols=4)
+        save_both(figure, stem)
+
+
+def _panel(findings: Findings, axes: Axes, height: Callable[[str, str], float]) -> None:
+    for number, case in enumerate(findings.cases):
+        colour, style = look(number)
+        at = {line.label: mu_and_push(line)[1] or 0.0 for line in findings.lines if line.case == case}
+        there = [variant for variant in map(label, PUSHES) if findings.runs(case, variant)]
+        axes.plot(
+            [at[v] for v in there], [height(case, v) for v in there], linestyle=style, color=colour, marker="o",
+            markersize=4, linewidth=1.3, label=TITLES[case],
+        )  # fmt: skip
+        if findings.runs(case, PAPERS_MU):
+            axes.plot([at[PAPERS_MU]], [height(case, PAPERS_MU)], linestyle="", marker="x", color=colour)
+    axes.axvline(FedTrip.reach, color="0.4", linewidth=0.8, linestyle=":")
+    axes.set_xlabel("push of a round (×: the paper's μ)")
+    axes.minorticks_off()
+
+
+ENTRY = Entry("push", "our study of how far FedTrip should push a client: μ from the local steps", write, lines())
