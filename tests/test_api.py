@@ -251,7 +251,7 @@ def test_every_field_that_decides_the_bits_is_stored(tmp_path):
     stored = tomllib.loads((tmp_path / "experiment.toml").read_text())
     assert set(Experiment.model_fields) - set(stored) == {"representation"}
     assert stored["method"] == {
-        "name": "fedtrip", "mu": "auto", "reach": 0.9, "xi": "annealed", "xi_value": 1.0, "xi_rounds": 10.0,
+        "name": "fedtrip", "mu": "auto", "reach": 0.75, "xi": "annealed", "xi_value": 1.0, "xi_rounds": 10.0,
         "penalty": "squared", "first": "prox",
     }  # fmt: skip
     assert stored["momentum"] == 0.9

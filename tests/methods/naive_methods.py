@@ -56,7 +56,7 @@ class FedProx(FedAvg):
 
 
 class FedTrip(FedAvg):
-    mu, reach, xi, xi_value, xi_rounds, penalty, first = "auto", 0.9, "annealed", 1.0, 10.0, "squared", "prox"
+    mu, reach, xi, xi_value, xi_rounds, penalty, first = "auto", 0.75, "annealed", 1.0, 10.0, "squared", "prox"
 
     def begin(self):
         self.last, self.hist = {}, {}

@@ -122,8 +122,8 @@ PresetName = Annotated[
     Preset | None,
     typer.Option(
         "--preset",
-        help="paper: FedTrip as its paper has it (ξ = 1/gap, μ = 0.4, 1.0 for MLPs); --set still changes single options "
-        "(default: ours)",
+        help="paper: FedTrip as its paper has it (ξ = 1/gap, μ = 0.4, 1.0 for MLPs); --set still changes single "
+        "options (default: ours)",
         rich_help_panel="Method",
         show_default=False,
     ),

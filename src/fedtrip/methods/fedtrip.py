@@ -29,7 +29,7 @@ class FedTrip(Method):
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["auto"] = "auto"
     """μ, weight of the triplet term: a number (the paper: 0.4, and 1.0 for MLPs), or auto, what makes the term push a
     client as far as `reach` says, whatever its number of local steps and their rate"""
-    reach: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.9
+    reach: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.75
     """how far the term with μ = auto and ξ = 1 pushes a client in a round, in multiples of ‖w_hist − w‖ (0: the paper's
     μ instead of auto)"""
     xi: Literal["annealed", "inverse-gap", "constant", "gap"] = "annealed"

@@ -90,8 +90,8 @@ def over_all_cases(findings: Findings, label: str, seeds: range) -> Ratio | None
     return rounds_ratio(all_baseline, all_runs)
 
 
-def gain_on(findings: Findings, case: str, label: str, seeds: Iterable[int]) -> float:
-    """Mean final accuracy less FedAvg's on these seeds."""
+def gain_on(findings: Findings, case: str, label: str, seeds: range) -> float:
+    """Mean final accuracy less FedAvg's, on those of the seeds that are there."""
     baseline, runs = findings.runs(case, baseline_of(label)), findings.runs(case, label)
-    gains = [(runs[seed].final_accuracy or 0.0) - (baseline[seed].final_accuracy or 0.0) for seed in seeds]
-    return sum(gains) / len(gains)
+    common = [seed for seed in seeds if seed in baseline and seed in runs]
+    return sum((runs[s].final_accuracy or 0.0) - (baseline[s].final_accuracy or 0.0) for s in common) / len(common)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from fedtrip.paper.measures import ratio_fields, rounds_fields, rounds_of, shown
 from fedtrip.paper.page import MISSING, Page, interval, points, spread
 from fedtrip.statistics import estimate
 
-PUSHES = (0.6, 0.9, 1.25, 1.6)
+PUSHES = (0.6, 0.75, 0.9, 1.25, 1.6)
 RULE = "annealed"
 PAPERS_MU = "paper's μ"
 EVERYBODY = "mlp-fmnist-10of10"
@@ -41,7 +40,7 @@ TITLES = {
     **HARDER_TITLES,
     EVERYBODY: "MLP FMNIST 75%, 10 of 10",
 }
-LOWEST_SHOWN = -4.0
+LOWEST_SHOWN = 4
 """points below FedAvg at which the figure ends: a variant that collapsed must not flatten all others"""
 NOTE = (
     "Push: μ times the way that a round's local steps go on a constant gradient of one, the momentum included. With "
@@ -114,46 +113,42 @@ def write(findings: Findings, folder: Path) -> None:
 
 
 def _draw(findings: Findings, stem: Path) -> None:
-    """Speed-up and gain against the push, a line for each case; the paper's μ as a cross."""
-
-    def speed(case: str, variant: str) -> float:
-        ratio = speedup_on(findings, case, variant, CHOICE_SEEDS)
-        return 0.0 if ratio is None else ratio.mean
-
-    def gain(case: str, variant: str) -> float:
-        seeds = findings.runs(case, variant).keys() & findings.runs(case, BASELINE).keys() & set(CHOICE_SEEDS)
-        return max(100 * gain_on(findings, case, variant, seeds), LOWEST_SHOWN)
-
+    """Speed-up and gain on the choosing seeds against the push, a line for each case; the paper's μ as a cross."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(10.0, 4.6), layout="constrained")
         left, right = figure.subplots(1, 2)
-        _panel(findings, left, speed)
-        _panel(findings, right, gain)
-        left.axhline(1, color="0.4", linewidth=0.8)
+        for number, case in enumerate(findings.cases):
+            _draw_case(findings, case, look(number), left, right)
+        for axes, nothing in ((left, 1), (right, 0)):
+            axes.axhline(nothing, color="0.4", linewidth=0.8)
+            axes.axvline(FedTrip.reach, color="0.4", linewidth=0.8, linestyle=":")
+            axes.set_xlabel("push of a round (×: the paper's μ)")
         left.set(ylabel="speed-up over FedAvg (rounds to target)", yscale="log")
-        left.set_yticks([1, 1.5, 2, 3], ["1×", "1.5×", "2×", "3×"])
-        right.axhline(0, color="0.4", linewidth=0.8)
-        right.set(ylabel=f"final accuracy less FedAvg's, points (cut at {LOWEST_SHOWN:.0f})".replace("-", "−"))
+        left.minorticks_off()
+        left.set_yticks([0.5, 1, 1.5, 2, 3], ["0.5×", "1×", "1.5×", "2×", "3×"])
+        right.set(ylabel=f"final accuracy less FedAvg's, points (cut at −{LOWEST_SHOWN})")
         handles, names = left.get_legend_handles_labels()
         if names:
             figure.legend(handles, names, loc="outside lower center", ncols=4)
         save_both(figure, stem)
 
 
-def _panel(findings: Findings, axes: Axes, height: Callable[[str, str], float]) -> None:
-    for number, case in enumerate(findings.cases):
-        colour, style = look(number)
-        at = {line.label: mu_and_push(line)[1] or 0.0 for line in findings.lines if line.case == case}
-        there = [variant for variant in map(label, PUSHES) if findings.runs(case, variant)]
-        axes.plot(
-            [at[v] for v in there], [height(case, v) for v in there], linestyle=style, color=colour, marker="o",
-            markersize=4, linewidth=1.3, label=TITLES[case],
-        )  # fmt: skip
-        if findings.runs(case, PAPERS_MU):
-            axes.plot([at[PAPERS_MU]], [height(case, PAPERS_MU)], linestyle="", marker="x", color=colour)
-    axes.axvline(FedTrip.reach, color="0.4", linewidth=0.8, linestyle=":")
-    axes.set_xlabel("push of a round (×: the paper's μ)")
-    axes.minorticks_off()
+def _draw_case(findings: Findings, case: str, style: tuple[str, str], left: Axes, right: Axes) -> None:
+    colour, dashes = style
+    places: dict[bool, list[tuple[float, float, float]]] = {True: [], False: []}
+    for line in (line for line in findings.lines if line.case == case and line.label != BASELINE):
+        speed = speedup_on(findings, case, line.label, CHOICE_SEEDS)
+        push = mu_and_push(line)[1]
+        if speed is not None and push is not None:
+            gain = 100 * gain_on(findings, case, line.label, CHOICE_SEEDS)
+            places[line.label == PAPERS_MU].append((push, speed.mean, max(gain, -LOWEST_SHOWN)))
+    look_of: dict[bool, dict[str, Any]] = {
+        False: {"linestyle": dashes, "marker": "o", "markersize": 4, "linewidth": 1.3, "label": TITLES[case]},
+        True: {"linestyle": "", "marker": "x", "label": None},
+    }
+    for papers, found in places.items():
+        for axes, height in ((left, 1), (right, 2)):
+            axes.plot([p[0] for p in found], [p[height] for p in found], color=colour, **look_of[papers])
 
 
 ENTRY = Entry("push", "our study of how far FedTrip should push a client: μ from the local steps", write, lines())
