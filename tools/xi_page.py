@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import mean
+
 from fedtrip.archive import Archive
 from fedtrip.methods import FedTrip
 from fedtrip.paper.entries import push, reach
@@ -60,7 +62,7 @@ A variant that is not listed has not been run in all its cases yet.
 ## Which reading gives the paper's figures?
 
 Speed-up over FedAvg in the four cases of Table 4, the momentum reset, all trials that are there, with its 95 %
-interval:
+interval. The rules have the paper's μ; our default is *annealed* with the μ that the next section chooses:
 
 {papers}
 
@@ -81,25 +83,30 @@ clients in every round. The rule of choice and the seeds are the same; ξ is *{r
 {pushes}
 
 [Case by case](reproduction.md#how-far-to-push). **{chosen_push}** is chosen: with μ = auto, FedTrip's default, μ is
-{limit}/s. Over the paper's μ it is the faster where the paper's pushes least, the CNN, and the slower where the paper's
-pushes most, the MLP on Fashion-MNIST.
+{limit}/s. It is faster than the paper's μ where that pushes less, slower where that pushes more. With all clients in
+every round the paper's μ = 1.0 falls to {papers_end} %, FedAvg ends at {fedavgs_end} %, and {chosen_push} at
+{chosens_end} %: there is nothing to gain there, but nothing is lost.
 
 ![Speed-up and gain over FedAvg against the push, case by case](reproduction/push-push.png)
 
-How this came about: the MLP's cases were run first. Then FedTrip with a push of 1.25 was tried on digits, three seeds
-and 14 settings of rate, momentum, batch, epochs, clients and heterogeneity (not kept): with all clients in every round
-it fell to 13 %, with 0.9 it ended as FedAvg does. So the case of all clients was added, and 0.9 was expected to be
-chosen before the CNN had been run with it.
+How this came about: the MLP's cases were run first, with pushes of 0.6, 0.9, 1.25 and 1.6. Then digits was tried,
+three seeds and 14 settings of rate, momentum, batch, epochs, clients and heterogeneity (not kept): with all clients in
+every round a push of 1.25 fell to 13 %. So that case was added. There 0.9 ended 0.2 points below FedAvg, one of the
+five seeds 1.8 below; 0.75 was added for it, when the CNN had been run with 0.9 only (and with 1.25 on one seed).
 
 ## When clients train longer
 
-The paper's μ is for one local epoch. The MLP on Fashion-MNIST with 1, 5 and 10 local epochs falls below FedAvg between
+The paper's μ is one number for any number of local steps. The MLP on Fashion-MNIST with 1, 5 and 10 local epochs falls below FedAvg between
 the same two pushes of our grid, 1.25 and 2.5, while the μ there differ by a factor of 16 (left). The paper's μ = 0.4
 makes a push of {push_5} for the CNN on MNIST with 5 local epochs, and of {push_10} with 10. Under ξ = 1/gap
 {collapsed_5} and {collapsed_10} trials end below half of FedAvg's accuracy (right). Of the readings with that μ, only
 1/gap norm ends above FedAvg on the mean with 5 and with 10, as the paper's Table 7 has it; with three seeds its
 intervals hold 0. This does not say what the authors ran: their framework draws new samples for every further epoch, and
 our clients keep theirs.
+
+One epoch can be long, too. On EMNIST47 a client makes 60 steps, a push of {push_emnist47}: in {collapsed_emnist47}
+trials of Table 4's case the paper's reading ends below half of FedAvg's accuracy, after it had reached the target.
+Our default was chosen without the cases of this section; but the idea of the push came from runs with 5 and 10 epochs.
 
 {reach}
 
@@ -126,13 +133,13 @@ CONCLUSIONS = """## What follows
 
 def xi_page(archive: Archive) -> str:
     """The whole page."""
-    findings = Findings(ENTRIES["xi"].lines, archive)
+    findings, pushed = (Findings(ENTRIES[name].lines, archive) for name in ("xi", "push"))
     return PAGE.format(
         standings=standings_table(findings, VARIANTS),
-        papers=papers_table(findings).markdown(),
+        papers=papers_table(findings, pushed).markdown(),
         conclusions=CONCLUSIONS,
         limit=f"{FedTrip.reach}",
-        **how_far_to_push(Findings(ENTRIES["push"].lines, archive)),
+        **how_far_to_push(pushed),
         **longer_training(Findings(ENTRIES["reach"].lines, archive)),
     )
 
@@ -141,7 +148,15 @@ def how_far_to_push(findings: Findings) -> dict[str, str]:
     """What the section on the push says."""
     papers = [reach.mu_and_push(line)[1] or 0.0 for line in findings.lines if line.label == push.PAPERS_MU]
     best = chosen(findings, push.VARIANTS)
+    common = findings.on_common_seeds()
+    ends = {
+        label: 100 * mean(run.final_accuracy or 0.0 for run in common.runs(push.EVERYBODY, label).values())
+        for label in findings.labels(push.EVERYBODY)
+    }
     return {
+        "papers_end": f"{ends[push.PAPERS_MU]:.1f}",
+        "fedavgs_end": f"{ends[BASELINE]:.1f}",
+        "chosens_end": f"{ends[push.label(FedTrip.reach)]:.1f}",
         "rule": push.RULE,
         "papers_pushes": f"from {min(papers):.2f} to {max(papers):.2f}",
         "pushes": standings_table(findings, push.VARIANTS),
@@ -151,7 +166,7 @@ def how_far_to_push(findings: Findings) -> dict[str, str]:
 
 def longer_training(findings: Findings) -> dict[str, str]:
     """What the section on more local epochs says."""
-    cases = {reach.cnn_case(epochs): epochs for epochs in (5, 10)}
+    cases = {reach.cnn_case(5): "5", reach.cnn_case(10): "10", reach.MANY_SAMPLES: "emnist47"}
     said = {"reach": reach.table(findings, list(cases)).markdown()}
     for line in findings.lines:
         if line.case in cases and line.label == reach.PAPER:
@@ -161,12 +176,13 @@ def longer_training(findings: Findings) -> dict[str, str]:
     return said
 
 
-def papers_table(findings: Findings) -> Page:
-    """Every rule's speed-up beside the one that the paper prints."""
+def papers_table(findings: Findings, pushed: Findings) -> Page:
+    """Every rule's speed-up, and our default's, beside the one that the paper prints."""
     printed = {case_name(case["model"], case["dataset"]): case["rounds"] for case in published()["table4"]["cases"]}
-    table = Page("", ["case", "paper", *RULES])
+    table = Page("", ["case", "paper", *RULES, reach.DEFAULT])
     for case, what in study_cases().items():
         paper = printed[case]["fedavg"] / printed[case]["fedtrip"]
         ours = [interval(speedup(findings, case, BASELINE, rule)) for rule in RULES]
-        table.rows.append([case_title(*what), f"{paper:.2f}×", *ours])
+        default = interval(speedup(pushed, case, BASELINE, push.label(FedTrip.reach)))
+        table.rows.append([case_title(*what), f"{paper:.2f}×", *ours, default])
     return table

@@ -25,7 +25,9 @@ def test_methods_are_explained_with_their_options(fedtrip):
         for option in entry["options"]:
             assert option["help"], f"{name}.{option['name']} has no docstring"
             assert f"--set {name}.{option['name']}={option['default']}" in shown
-    assert "annealed | inverse-gap | constant | gap" in " ".join(shown.split())
+    accepted = {option["name"]: option["accepted"] for option in listing["fedtrip"]["options"]}
+    assert accepted["xi"] == "annealed | inverse-gap | constant | gap"
+    assert (accepted["mu"], accepted["reach"]) == ("float | auto", "float")
     assert max(map(cell_len, shown.splitlines())) <= 80
 
 

@@ -133,12 +133,18 @@ def _options(cls: type[Any]) -> list[dict[str, Any]]:
     hints, texts = get_type_hints(cls, include_extras=False), _attribute_docstrings(cls)
     options = []
     for field in dataclasses.fields(cls):
-        kind = hints[field.name]
-        accepted = " | ".join(map(str, get_args(kind))) if get_origin(kind) is not None else kind.__name__
+        accepted = _accepted(hints[field.name])
         options.append(
             {"name": field.name, "default": field.default, "accepted": accepted, "help": texts.get(field.name, "")}
         )
     return options
+
+
+def _accepted(kind: Any) -> str:
+    """A type as one reads it: `float`, or the values and types that one may choose from."""
+    if get_origin(kind) is None:
+        return kind.__name__ if isinstance(kind, type) else str(kind)
+    return " | ".join(map(_accepted, get_args(kind)))
 
 
 def _attribute_docstrings(cls: type[Any]) -> dict[str, str]:
