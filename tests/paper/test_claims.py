@@ -7,12 +7,14 @@ import pytest
 import fedtrip
 import fedtrip.history
 from fedtrip.archive import Archive
+from fedtrip.paper import claims_rounds
 from fedtrip.paper.claims import claims
 from fedtrip.paper.claims_rounds import mean_reduction
 from fedtrip.paper.entries.fig5 import SMOOTHING, smoothed
 from fedtrip.paper.entry import Findings, Line
+from fedtrip.paper.measures import Rounds
 from fedtrip.paper.verdict import NOT, OPEN, PARTLY, REPRODUCED, UNSURE, verdict_of
-from fedtrip.statistics import Ratio
+from fedtrip.statistics import Ratio, estimate
 
 
 @pytest.mark.parametrize(
@@ -97,3 +99,17 @@ def test_smoothing_is_a_weighted_mean_of_the_past():
     assert smoothed(x)[0, 1] == pytest.approx(1.0 / (1 + SMOOTHING))
     weights = np.array([SMOOTHING**2, SMOOTHING, 1.0])
     assert smoothed(x)[0, 2] == pytest.approx((weights * x[0]).sum() / weights.sum())
+
+
+def test_a_tie_is_not_the_fewest_rounds(monkeypatch):
+    means = {"FedTrip": 9.0, "FedAvg": 9.0, "FedProx": 9.5, "SlowMo": 20.0, "MOON": 10.0, "FedDyn": 11.0}
+
+    def rounds(findings, case, label):  # noqa: ARG001
+        lower = 1.0 if (case, label) == ("cnn-mnist", "FedTrip") else 0.0
+        return Rounds(estimate([means[label] - lower]), 0)
+
+    monkeypatch.setattr(claims_rounds, "rounds_of", rounds)
+    verdict = claims_rounds.fewest_rounds(Findings((), None))
+    assert verdict.ours.startswith("1 of 6 cases (MLP MNIST 87%: FedTrip = FedAvg; ")
+    assert "CNN MNIST 90%: FedTrip;" in verdict.ours
+    assert verdict.verdict == NOT

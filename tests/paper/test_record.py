@@ -98,14 +98,13 @@ def test_choosing_says_what_figure_6_says_of_clients_with_few_classes(archive):
 def test_the_page_on_xi_says_what_the_push_does(archive):
     findings = Findings(ENTRIES["push"].lines, archive)
     assert chosen(findings, push.VARIANTS).label == push.label(FedTrip.reach)
-    faster = {
-        case: speedup_on(findings, case, push.label(FedTrip.reach), range(5)).mean
-        / speedup_on(findings, case, push.PAPERS_MU, range(5)).mean
-        for case in findings.cases
-    }
-    assert all(faster[case] > 1 for case in ("cnn-mnist", "cnn-fmnist"))
-    assert all(faster[case] < 1 for case in ("mlp-fmnist", "mlp-fmnist-4of50", "mlp-fmnist-dir-0.1"))
-    assert gain_on(findings, push.EVERYBODY, push.label(1.25), range(5)) < -0.05
+    for line in (line for line in findings.lines if line.label == push.PAPERS_MU and line.case != push.EVERYBODY):
+        ours, papers = (
+            speedup_on(findings, line.case, label, range(5)).mean for label in (push.label(FedTrip.reach), line.label)
+        )
+        assert (ours > papers) == (reach.mu_and_push(line)[1] < FedTrip.reach)
+    for far in (1.25, 1.6):
+        assert gain_on(findings, push.EVERYBODY, push.label(far), range(5)) < -0.5
 
 
 def test_trials_are_paired(archive):

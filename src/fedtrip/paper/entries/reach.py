@@ -22,6 +22,7 @@ from fedtrip.palette import COLOURS, look
 from fedtrip.paper.entries.xi_lines import BASELINE
 from fedtrip.paper.entries.xi_lines import RULES as RULES_OF_XI
 from fedtrip.paper.entry import Entry, Findings, Line
+from fedtrip.paper.measures import rounds_fields, rounds_of, shown_rounds
 from fedtrip.paper.page import MISSING, Page, points, spread
 from fedtrip.paper.settings import paper_experiment
 from fedtrip.statistics import estimate, student_interval
@@ -117,12 +118,15 @@ def write(findings: Findings, folder: Path) -> None:
 
 def table(findings: Findings, cases: Sequence[str] = ()) -> Page:
     """A row for each variant that has been run, of these cases or of all."""
-    page = Page("", ["case", "variant", "μ", "push", "final accuracy % (trials)", "lowest trial", "gain [95 %]"])
+    page = Page(
+        "", ["case", "variant", "μ", "push", "rounds to target", "final accuracy %", "lowest trial", "gain [95 %]"]
+    )
     for line in (line for line in findings.lines if not cases or line.case in cases):
         runs = findings.runs(line.case, line.label)
         if not runs:
             continue
         final = estimate([run.final_accuracy or 0.0 for run in runs.values()])
+        rounds = rounds_of(findings, line.case, line.label)
         mu, push = mu_and_push(line)
         gain = gains(findings, line.case, line.label)
         low, high = student_interval(gain) if len(gain) > 1 else (None, None)
@@ -132,14 +136,15 @@ def table(findings: Findings, cases: Sequence[str] = ()) -> Page:
                 line.label,
                 MISSING if mu is None else f"{mu:.4g}",
                 MISSING if push is None else f"{push:.2f}",
-                f"{spread(final, 2, 100)} ({len(runs)})",
+                shown_rounds(rounds),
+                spread(final, 2, 100),
                 f"{100 * min(final.values):.2f}",
                 MISSING if line.label == BASELINE or not gain else points(estimate(gain).mean, low, high),
             ]
         )
         page.records.append(
             {
-                "case": line.case, "variant": line.label, "mu": mu, "push": push, "trials": len(runs),
+                "case": line.case, "variant": line.label, "mu": mu, "push": push, **rounds_fields(rounds),
                 "final_accuracy_mean": final.mean, "final_accuracy_std": final.std,
                 "final_accuracy_lowest": min(final.values), "gain": estimate(gain).mean if gain else None,
                 "gain_low": low, "gain_high": high,
@@ -198,7 +203,7 @@ def _draw_curves(findings: Findings, axes: Axes) -> None:
 
 def _legend(axes: Axes, where: Literal["lower left", "center right"]) -> None:
     if axes.get_legend_handles_labels()[1]:
-        axes.legend(loc=where, fontsize=8)
+        axes.legend(loc=where, fontsize=8, frameon=True, edgecolor="none")
     else:
         axes.text(0.5, 0.5, "no finished run", ha="center", transform=axes.transAxes, color="0.5")
 
