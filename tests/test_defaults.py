@@ -1,7 +1,7 @@
 """Changing a stored, complete experiment: what was only a default becomes the new one's, what was chosen stays."""
 
 import fedtrip
-from fedtrip.defaults import changed
+from fedtrip.defaults import changed, chosen_options
 from fedtrip.federation import prepare
 from fedtrip.methods import FedTrip
 from fedtrip.presets import preset_options
@@ -40,19 +40,27 @@ def test_nothing_changes_where_nothing_is_changed():
     assert changed(stored, seed=3) == stored.but(seed=3)
 
 
-def test_a_stored_automatic_mu_gives_way_to_a_number_and_to_the_papers():
-    stored = complete(method="fedtrip").method.options
-    assert (stored["mu"], stored["reach"]) == ("auto", FedTrip.reach)
+def test_options_that_were_chosen_are_told_from_the_defaults_they_bring():
+    for given in ({}, {"mu": 0.7}, {"mu": 1.0, "xi": "gap"}, {"reach": 0.5}, {"reach": 0.0}, {"penalty": "norm"}):
+        stored = complete(method={"name": "fedtrip", "options": given})
+        chosen = chosen_options(stored)
+        assert complete(method={"name": "fedtrip", "options": chosen}).method == stored.method
+        assert len(chosen) <= len(given)
 
-    def with_options(**options):
-        base = complete(method="fedtrip")
-        given = changed(base, method={"name": "fedtrip", "options": {**stored, **options}})
+
+def test_a_stored_automatic_mu_gives_way_to_a_number_and_to_the_papers():
+    stored = complete(method="fedtrip")
+    assert (stored.method.options["mu"], stored.method.options["reach"]) == ("auto", FedTrip.reach)
+
+    def with_options(base=stored, **options):
+        given = changed(base, method={"name": "fedtrip", "options": {**chosen_options(base), **options}})
         return prepare(given).experiment.method.options
 
     assert (with_options(mu=3.0)["mu"], with_options(mu=3.0)["reach"]) == (3.0, 0.0)
     assert (with_options(reach=0.5)["mu"], with_options(reach=0.5)["reach"]) == ("auto", 0.5)
     assert with_options(xi="inverse-gap")["mu"] == "auto"
-    numbered = complete(method={"name": "fedtrip", "mu": 0.7})
-    again = changed(numbered, method={"name": "fedtrip", "options": {**numbered.method.options, "mu": "auto"}})
-    assert prepare(again).experiment.method.options == stored
-    assert with_options(**preset_options("paper", "fedtrip"))["mu"] == 1.0  # the model is an MLP
+    assert with_options(complete(method={"name": "fedtrip", "mu": 0.7}), mu="auto") == stored.method.options
+    paper = preset_options("paper", "fedtrip")
+    for base in (stored, complete(method={"name": "fedtrip", "penalty": "norm"})):
+        assert with_options(base, **paper)["mu"] == 1.0  # the model is an MLP
+        assert with_options(base, **paper).items() >= paper.items()

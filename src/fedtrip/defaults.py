@@ -28,8 +28,9 @@ def default_target(dataset: str, model: str) -> float | None:
 def changed(base: Experiment, **changes: Any) -> Experiment:
     """The experiment with some fields changed, as one means it when the experiment is a stored, complete one.
 
-    There every default is written out. Values that are no more than the defaults of the old method, options, model or
-    data set are left open when that changes, so that the new one's take their place.
+    There every default is written out. Values that are no more than the defaults of the old method, model or data set
+    are left open when that changes, so that the new one's take their place. A method that is given is taken as it is:
+    whoever changes single options of the old one begins with its `chosen_options`.
     """
     new = base.but(**changes)
     left_open: dict[str, Any] = {}
@@ -43,18 +44,12 @@ def changed(base: Experiment, **changes: Any) -> Experiment:
     elsewhere = (new.dataset, new.model) != (base.dataset, base.model)
     if elsewhere and base.target == default_target(base.dataset, base.model):
         left_open["target"] = None
-    if new.method.name == base.method.name and (elsewhere or new.method != base.method):
-        chosen = _chosen_options(base)
-        options = {
-            name: value
-            for name, value in new.method.options.items()
-            if name in chosen or value != base.method.options.get(name)
-        }
-        left_open["method"] = {"name": new.method.name, "options": options}
-    return new.but(**{name: value for name, value in left_open.items() if name == "method" or name not in changes})
+    if elsewhere:
+        left_open["method"] = {"name": base.method.name, "options": chosen_options(base)}
+    return new.but(**{name: value for name, value in left_open.items() if name not in changes})
 
 
-def _chosen_options(experiment: Experiment) -> dict[str, Any]:
+def chosen_options(experiment: Experiment) -> dict[str, Any]:
     """The method's options without those that are no more than the defaults which the others bring."""
 
     def complete(options: Mapping[str, Any]) -> dict[str, Any]:

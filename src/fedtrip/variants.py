@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtrip.api import load_result
-from fedtrip.defaults import changed
+from fedtrip.defaults import changed, chosen_options
 from fedtrip.device import Device
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment import Experiment
@@ -67,7 +67,7 @@ def make_variants(base: Experiment, methods: Sequence[str], sweeps: Mapping[str,
             chosen = dict(zip(own, combination, strict=True))
             options = {key.rpartition(".")[2]: value for key, value in chosen.items() if "." in key}
             fields = {key: value for key, value in chosen.items() if "." not in key}
-            kept = base.method.options if method == base.method.name else {}
+            kept = chosen_options(base) if method == base.method.name else {}
             swept = [f"{key.rpartition('.')[2]}={value}" for key, value in chosen.items() if len(own[key]) > 1]
             variants.append(
                 Variant(

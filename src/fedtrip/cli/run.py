@@ -219,8 +219,10 @@ def experiment_from(
     base: Any, fields: dict[str, Any], method: str | None, settings: list[str], preset: Preset | None = None
 ) -> Any:
     """The experiment with the command line's fields; `--set method.x=…` or `--set METHOD.x=…` go to the method."""
+    from fedtrip.defaults import changed, chosen_options
+
     name = method or base.method.name
-    options = dict(base.method.options) if name == base.method.name else {}
+    options = chosen_options(base) if name == base.method.name else {}
     options |= preset_options(preset, name)
     for key, values in read_settings(settings).items():
         owner, dot, option = key.rpartition(".")
@@ -231,8 +233,6 @@ def experiment_from(
                 f"--set '{key}' is unknown; accepted: method.OPTION; other fields have options of their own"
             )
         options[option] = values[0]
-    from fedtrip.defaults import changed
-
     return changed(base, **fields, method={"name": name, "options": options})
 
 
