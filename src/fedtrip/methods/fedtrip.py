@@ -89,7 +89,7 @@ class FedTrip(Method):
         """μ: as given, or what moves a client with ξ = 1 by `reach`·‖w_hist − w‖ in its local steps.
 
         With ξ = 1 the term is the constant μ(w_hist − w). What it adds in a round, μ·travel times that distance, is in
-        the historical model of the next: where it is much more than the distance itself, it grows from round to round.
+        the historical model of the next: where it is more than the distance itself, it can grow from round to round.
         """
         return self.reach / travel if self.mu == "auto" else self.mu
 
