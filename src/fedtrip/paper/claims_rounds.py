@@ -34,6 +34,7 @@ def fewest_rounds(findings: Findings) -> Verdict:
         found = {method: rounds_of(findings, case, METHOD_TITLES[method]) for method in rounds}
         means = {method: value.estimate.mean for method, value in found.items() if value is not None}
         if len(means) < len(rounds):
+            names += [f"{title}: {len(means)} of {len(rounds)} methods run"] * bool(means)
             continue
         judged += 1
         best = [method for method, mean in means.items() if mean == min(means.values())]

@@ -9,6 +9,7 @@ from fedtrip.statistics import Ratio
 
 REPRODUCED, PARTLY, NOT, OPEN = "reproduced", "partly", "not", "not yet run"
 UNSURE = "reproduced, but the interval holds 1 too"
+ONE_TRIAL = "open: one trial has no interval"
 FEWEST_SEEDS = 2
 """An interval needs at least so many trials."""
 
@@ -32,8 +33,10 @@ def verdict_of(ratio: Ratio | None, paper: float) -> str:
 
     A bound that comes from censored runs is judged as if the last round had reached the target.
     """
-    if ratio is None or ratio.low is None or ratio.high is None:
+    if ratio is None:
         return OPEN
+    if ratio.low is None or ratio.high is None:
+        return ONE_TRIAL
     if ratio.low <= paper <= ratio.high:
         return REPRODUCED if not ratio.low <= 1 <= ratio.high else UNSURE
     same_side = (ratio.low > 1 and paper > 1) or (ratio.high < 1 and paper < 1)

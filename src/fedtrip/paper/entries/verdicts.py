@@ -11,8 +11,9 @@ from fedtrip.paper.page import Page
 
 NOTE = (
     "Verdict, by rule: *reproduced* if our 95 % interval holds the paper's figure (and it is said if it holds 1 as "
-    "well), *partly* if it does not but both are on the same side of 1, else *not*. Ratios are paired by seed. Claims "
-    "that are counts are *reproduced* if ours is at least the paper's share, *partly* above one half."
+    "well), *partly* if it does not but both are on the same side of 1, else *not*. Ratios are paired by seed; "
+    "one trial has no interval, and is not judged. Claims that are counts are *reproduced* if ours is at least the "
+    "paper's share, *partly* above one half; a case counts when all its methods have been run."
 )
 
 
