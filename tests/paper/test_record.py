@@ -6,15 +6,17 @@ from statistics import mean
 
 import pytest
 from tools.reproduction_page import page, record
-from tools.xi_page import papers_table, xi_page
+from tools.xi_page import xi_page
+from tools.xi_tables import papers_table
 
 from fedtrip.archive import Archive
 from fedtrip.methods import IN_TABLES, FedTrip, options_of
 from fedtrip.paper.entries import push, reach
 from fedtrip.paper.entries.choice import cases_of, chosen, gain_on, speedup_on
 from fedtrip.paper.entries.xi import VARIANTS
-from fedtrip.paper.entries.xi_lines import RULES, study_cases
+from fedtrip.paper.entries.xi_lines import BASELINE, KEPT, OTHER_MUS, RULES, mu_case, mu_label, study_cases
 from fedtrip.paper.entry import Findings
+from fedtrip.paper.measures import speedup
 from fedtrip.paper.registry import ENTRIES
 from fedtrip.paper.reproduction import RUNS
 from fedtrip.paper.settings import METHOD_TITLES
@@ -59,6 +61,30 @@ def test_the_page_on_xi_says_what_the_runs_say(archive):
     for rule in ("1/gap", "annealed"):
         speedups = {case: speedup_on(findings, case, rule, range(5)).mean for case in cases_of(findings, rule)}
         assert max(speedups, key=speedups.get) == "mlp-fmnist-dir-0.1"
+
+
+def test_the_page_on_xi_says_what_kept_momentum_and_other_mus_do(archive):
+    findings = Findings(ENTRIES["xi"].lines, archive)
+    for case in study_cases():
+        assert speedup(findings, case, BASELINE, BASELINE + KEPT).mean > 1
+        assert speedup(findings, case, BASELINE + KEPT, "1/gap" + KEPT).mean > 1
+        assert gain_on(findings, case, "1/gap" + KEPT, range(10)) > 0
+    assert all(run.final_accuracy <= 0.11 for run in findings.runs("cnn-fmnist", "constant 1" + KEPT).values())
+    assert gain_on(findings, "cnn-fmnist", "constant 1", range(10)) > 0
+    for case in OTHER_MUS:
+
+        def gain(rule, mu, case=case):
+            return gain_on(findings, mu_case(case), mu_label(rule, mu), range(3))
+
+        others = [mu for mu in OTHER_MUS[case] if mu < 1]
+        assert all(gain(rule, mu) > 0 for rule in ("constant 1", "1/gap", "annealed") for mu in others)
+        assert all(gain(rule, 2.0) < -0.2 for rule in ("constant 1", "1/gap", "annealed"))
+        assert all(gain(rule, 2.0) > gain("annealed", 2.0) for rule in ("gap norm", "1/gap norm"))
+    assert gain_on(findings, "mlp-fmnist", "constant 1", range(3)) < -0.2  # the paper's μ = 1.0
+    assert gain_on(findings, "cnn-fmnist-mu", mu_label("constant 1", 1.0), range(3)) < -0.2
+    for rule in ("1/gap", "annealed"):
+        assert gain_on(findings, "mlp-fmnist", rule, range(3)) > 0
+        assert gain_on(findings, "cnn-fmnist-mu", mu_label(rule, 1.0), range(3)) > 0
 
 
 def test_the_page_on_xi_says_what_longer_training_does(archive):

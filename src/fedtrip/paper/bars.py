@@ -13,8 +13,8 @@ from fedtrip.figures import STYLE, save_both
 
 OURS, PAPER = "#0072B2", "#bfc5cc"
 COLUMNS = 3
-Bar = tuple[float, float | None, float | None]
-"""ours, its standard deviation, the paper's"""
+Bar = tuple[float | None, float | None, float | None]
+"""ours, its standard deviation, the paper's; None for what is not there"""
 
 
 def draw_rounds(cases: Mapping[str, Mapping[str, Bar]], stem: Path, what: str) -> None:
@@ -26,9 +26,7 @@ def draw_rounds(cases: Mapping[str, Mapping[str, Bar]], stem: Path, what: str) -
         panels = figure.subplots(rows, columns, squeeze=False).flat
         for panel, (title, bars) in zip(panels, cases.items(), strict=False):
             places = np.arange(len(bars))
-            ours = [bar[0] for bar in bars.values()]
-            spread = [bar[1] or 0.0 for bar in bars.values()]
-            papers = [np.nan if bar[2] is None else bar[2] for bar in bars.values()]
+            ours, spread, papers = np.array(list(bars.values()), float).T  # None becomes not a number: is not drawn
             panel.barh(places - 0.2, ours, 0.38, xerr=spread, color=OURS, ecolor="0.25", label="ours ± s.d.",
                        error_kw={"linewidth": 0.9, "capsize": 2})  # fmt: skip
             panel.barh(places + 0.2, papers, 0.38, color=PAPER, label="paper")

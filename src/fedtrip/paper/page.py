@@ -49,8 +49,8 @@ class Page:
 
 def spread(value: Estimate, digits: int = 1, scale: float = 1.0, *, bound: str = "") -> str:
     """Mean ± standard deviation."""
-    mean = f"{bound}{value.mean * scale:.{digits}f}"
-    return mean if value.std is None else f"{mean} ± {value.std * scale:.{digits}f}"
+    mean = f"{bound}{value.mean * scale:,.{digits}f}"
+    return mean if value.std is None else f"{mean} ± {value.std * scale:,.{digits}f}"
 
 
 def interval(ratio: Ratio | None) -> str:

@@ -67,14 +67,23 @@ def trips_and_baseline(
     return [Line(case, baseline, paper_experiment(dataset, model, "fedavg", **setting)), *trips]
 
 
+def mu_case(case: str) -> str:
+    """The name of the case in which other μ are run."""
+    return f"{case}-mu"
+
+
+def mu_label(rule: str, mu: float) -> str:
+    return f"{rule} μ={mu}"
+
+
 def mu_lines() -> tuple[Line, ...]:
     """Every rule with other μ, in cases of their own."""
     lines = []
     for case, mus in OTHER_MUS.items():
         model, dataset, target = study_cases()[case]
-        lines.append(Line(f"{case}-mu", BASELINE, paper_experiment(dataset, model, "fedavg", target=target)))
+        lines.append(Line(mu_case(case), BASELINE, paper_experiment(dataset, model, "fedavg", target=target)))
         for mu in mus:
             for name, options in RULES.items():
                 experiment = paper_experiment(dataset, model, "fedtrip", target=target, options={**options, "mu": mu})
-                lines.append(Line(f"{case}-mu", f"{name} μ={mu}", experiment))
+                lines.append(Line(mu_case(case), mu_label(name, mu), experiment))
     return tuple(lines)

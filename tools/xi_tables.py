@@ -1,0 +1,77 @@
+"""The tables of docs/xi.md: every rule's speed-up over FedAvg, beside the paper's, with kept momentum, with other μ."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from statistics import mean
+
+from fedtrip.methods import FedTrip
+from fedtrip.paper.entries import push, reach
+from fedtrip.paper.entries.rounds_cases import case_name, case_title
+from fedtrip.paper.entries.xi_lines import (
+    BASELINE,
+    CHOICE_SEEDS,
+    KEPT,
+    OTHER_MUS,
+    REPORT_SEEDS,
+    RULES,
+    mu_case,
+    mu_label,
+    study_cases,
+)
+from fedtrip.paper.entry import Findings
+from fedtrip.paper.measures import rounds_ratio, speedup
+from fedtrip.paper.page import MISSING, Page, interval, points
+from fedtrip.paper.published import published
+
+
+def papers_table(findings: Findings, pushed: Findings) -> Page:
+    """Every rule's speed-up, and our default's, beside the one that the paper prints."""
+    printed = {case_name(case["model"], case["dataset"]): case["rounds"] for case in published()["table4"]["cases"]}
+    table = Page("", ["case", "paper", *RULES, reach.DEFAULT])
+    for case, what in study_cases().items():
+        paper = printed[case]["fedavg"] / printed[case]["fedtrip"]
+        ours = [interval(speedup(findings, case, BASELINE, rule)) for rule in RULES]
+        default = interval(speedup(pushed, case, BASELINE, push.label(FedTrip.reach)))
+        table.rows.append([case_title(*what), f"{paper:.2f}×", *ours, default])
+    return table
+
+
+def kept_table(findings: Findings) -> Page:
+    """What kept momentum does for FedAvg, and every rule over FedAvg with kept momentum."""
+    table = Page("", ["case", BASELINE, *RULES])
+    seeds = {*CHOICE_SEEDS, *REPORT_SEEDS}
+    for case, what in study_cases().items():
+        pairs = [(BASELINE, BASELINE + KEPT), *((BASELINE + KEPT, rule + KEPT) for rule in RULES)]
+        table.rows.append([case_title(*what), *(speedup_and_gain(findings, case, *pair, seeds) for pair in pairs)])
+    return table
+
+
+def mu_table(findings: Findings, seeds: Set[int]) -> Page:
+    """Every rule over FedAvg, with the paper's μ and with others."""
+    table = Page("", ["case", "μ", *RULES])
+    for case, others in OTHER_MUS.items():
+        model, dataset, target = study_cases()[case]
+        rows = {mu: [(mu_case(case), mu_label(rule, mu)) for rule in RULES] for mu in others}
+        rows[FedTrip.defaults_for(model, dataset, {"reach": 0})["mu"]] = [(case, rule) for rule in RULES]
+        for mu, cells in sorted(rows.items()):
+            shown = [speedup_and_gain(findings, where, BASELINE, label, seeds) for where, label in cells]
+            table.rows.append([case_title(model, dataset, target), f"{mu}", *shown])
+    return table
+
+
+def mu_seeds(findings: Findings) -> set[int]:
+    """The trials that every rule has with every other μ."""
+    lines = [line for line in findings.lines if line.case in map(mu_case, OTHER_MUS)]
+    return set.intersection(*(set(findings.runs(line.case, line.label)) for line in lines))
+
+
+def speedup_and_gain(findings: Findings, case: str, baseline: str, label: str, seeds: Set[int]) -> str:
+    """How much faster a variant is than another, and by how many points it ends above."""
+    before, after = findings.runs(case, baseline), findings.runs(case, label)
+    common = sorted(seeds & before.keys() & after.keys())
+    if not common:
+        return MISSING
+    ratio = rounds_ratio([before[seed] for seed in common], [after[seed] for seed in common])
+    gains = [(after[seed].final_accuracy or 0.0) - (before[seed].final_accuracy or 0.0) for seed in common]
+    return f"{interval(ratio)}, {points(mean(gains))}"
