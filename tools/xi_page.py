@@ -82,8 +82,8 @@ In two cases the rules were run with other μ too, {mu_trials} paired trials. Sp
 {mus}
 
 With squared norms a larger μ is faster, up to a point where the run falls far below FedAvg: constant 1 between 0.4 and
-1.0, 1/gap and annealed between 1.0 and 2.0, in both cases. Plain norms bear more, but for 1/gap norm no μ makes the CNN
-clearly faster. Why it falls there, and what μ should be, is next.
+1.0, 1/gap and annealed between 1.0 and 2.0, in both cases. Plain norms bear more, but 1/gap norm gains the CNN
+few rounds at any of these. Why it falls there, and what μ should be, is next.
 
 ## How far to push
 

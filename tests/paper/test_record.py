@@ -85,6 +85,14 @@ def test_the_page_on_xi_says_what_kept_momentum_and_other_mus_do(archive):
     for rule in ("1/gap", "annealed"):
         assert gain_on(findings, "mlp-fmnist", rule, range(3)) > 0
         assert gain_on(findings, "cnn-fmnist-mu", mu_label(rule, 1.0), range(3)) > 0
+        for case, low, high in (("mlp-fmnist", 0.1, 0.4), ("cnn-fmnist", 0.1, 1.0)):
+            faster = [
+                speedup_on(findings, mu_case(case), mu_label(rule, low), range(3)).mean,
+                speedup_on(findings, mu_case(case), mu_label(rule, high), range(3)).mean,
+            ]
+            assert faster == sorted(faster)
+    for mu in OTHER_MUS["cnn-fmnist"]:
+        assert speedup_on(findings, "cnn-fmnist-mu", mu_label("1/gap norm", mu), range(3)).mean < 1.1
 
 
 def test_the_page_on_xi_says_what_longer_training_does(archive):
