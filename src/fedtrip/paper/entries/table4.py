@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedtrip.paper.bars import Bar, draw_rounds
+from fedtrip.paper.bars import Pair, draw_rounds
 from fedtrip.paper.entries.rounds_cases import case_name, case_title, table4_lines
 from fedtrip.paper.entry import Entry, Findings
 from fedtrip.paper.measures import ratio_fields, rounds_fields, rounds_of, shown_rounds, speedup
@@ -26,7 +26,7 @@ def write(findings: Findings, folder: Path) -> None:
         ["case", "method", "paper", "ours", "paper's speed-up", "our speed-up [95 %]"],
         notes=NOTES,
     )
-    bars: dict[str, dict[str, Bar]] = {}
+    bars: dict[str, dict[str, Pair]] = {}
     for printed in published()["table4"]["cases"]:
         case = case_name(printed["model"], printed["dataset"])
         for method, paper in printed["rounds"].items():
@@ -48,8 +48,7 @@ def write(findings: Findings, folder: Path) -> None:
             of_paper = MISSING if method == "fedavg" else f"{paper_ratio:.2f}×"
             page.rows.append([title, label, str(paper), shown_rounds(ours), of_paper, interval(ratio)])
             if findings.labels(case):
-                mean, std = (None, None) if ours is None else (ours.estimate.mean, ours.estimate.std)
-                bars.setdefault(title, {})[label] = (mean, std, paper)
+                bars.setdefault(title, {})[label] = (ours, paper)
     if bars:
         draw_rounds(bars, folder / "rounds", "rounds to target")
         page.figures = ["rounds"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fedtrip.paper.bars import Bar, draw_rounds
+from fedtrip.paper.bars import Pair, draw_rounds
 from fedtrip.paper.entry import Entry, Findings, Line
 from fedtrip.paper.measures import ratio_fields, rounds_fields, rounds_of, shown_rounds, speedup
 from fedtrip.paper.page import Page, interval
@@ -39,7 +39,7 @@ def write(findings: Findings, folder: Path) -> None:
         ["case", "method", "paper", "our rounds", "our multiple [95 %]"],
         notes=[NOTE],
     )
-    bars: dict[str, dict[str, Bar]] = {}
+    bars: dict[str, dict[str, Pair]] = {}
     for printed in published()["table6"]["cases"]:
         case = case_name(printed)
         title = f"{DATASET_TITLES[printed['dataset']]} {PARTITION_TITLES[printed['partition']]} {printed['target']:.0%}"
@@ -68,8 +68,7 @@ def write(findings: Findings, folder: Path) -> None:
                 ]
             )
             if findings.labels(case):
-                mean, std = (None, None) if ours is None else (ours.estimate.mean, ours.estimate.std)
-                bars.setdefault(title, {})[label] = (mean, std, of_paper)
+                bars.setdefault(title, {})[label] = (ours, of_paper)
     if bars:
         draw_rounds(bars, folder / "rounds", "rounds to target")
         page.figures = ["rounds"]
