@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import struct
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from torch import nn
+
+IDX_NAMES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 
 # No property depends on how busy the machine is.
 settings.register_profile("fedtrip", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -69,6 +73,43 @@ def images() -> dict[str, np.ndarray]:
     pixels = random.integers(0, 256, (44, 3, 32, 32), dtype=np.uint8)
     labels = np.arange(44) % 4
     return {"x_train": pixels[:32], "y_train": labels[:32], "x_test": pixels[32:], "y_test": labels[32:]}
+
+
+def idx_bytes(values: np.ndarray) -> bytes:
+    """An array of uint8 in the idx format."""
+    return struct.pack(f">BBBB{values.ndim}I", 0, 0, 8, values.ndim, *values.shape) + values.tobytes()
+
+
+@pytest.fixture
+def write_idx_set() -> Callable[..., dict[str, np.ndarray]]:
+    """Write four small idx files named like MNIST's and return what they hold."""
+
+    def write(
+        folder: Path,
+        *,
+        prefix: str = "",
+        test: str = "t10k",
+        classes: int = 10,
+        first_label: int = 0,
+        packed: bool = True,
+        samples: tuple[int, int] = (30, 12),
+    ) -> dict[str, np.ndarray]:
+        folder.mkdir(parents=True, exist_ok=True)
+        random = np.random.default_rng(0)
+        arrays = {}
+        for name in IDX_NAMES:
+            count = samples[not name.startswith("train")]
+            labels = np.arange(count) % classes + first_label
+            values = labels.astype(np.uint8) if "labels" in name else random.integers(0, 256, (count, 28, 28), np.uint8)
+            arrays[name] = values
+            path = folder / (prefix + name.replace("t10k", test))
+            if packed:
+                path.with_name(path.name + ".gz").write_bytes(gzip.compress(idx_bytes(values)))
+            else:
+                path.write_bytes(idx_bytes(values))
+        return arrays
+
+    return write
 
 
 @pytest.fixture

@@ -1,21 +1,15 @@
-"""A real server on this machine that misbehaves as told, and writers of small data files."""
+"""A real server on this machine that misbehaves as told."""
 
 from __future__ import annotations
 
-import gzip
-import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-
-IDX_NAMES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 
 
 @dataclass(frozen=True)
@@ -78,39 +72,3 @@ def server() -> Iterator[Server]:
     running.shutdown()
     running.server_close()
     thread.join()
-
-
-def idx_bytes(values: np.ndarray) -> bytes:
-    """An array of uint8 in the idx format."""
-    return struct.pack(f">BBBB{values.ndim}I", 0, 0, 8, values.ndim, *values.shape) + values.tobytes()
-
-
-@pytest.fixture
-def write_idx_set() -> Callable[..., dict[str, np.ndarray]]:
-    """Write four small idx files named like MNIST's and return what they hold."""
-
-    def write(
-        folder: Path,
-        *,
-        prefix: str = "",
-        test: str = "t10k",
-        classes: int = 10,
-        first_label: int = 0,
-        packed: bool = True,
-    ) -> dict[str, np.ndarray]:
-        folder.mkdir(parents=True, exist_ok=True)
-        random = np.random.default_rng(0)
-        arrays = {}
-        for name in IDX_NAMES:
-            count = 30 if name.startswith("train") else 12
-            labels = np.arange(count) % classes + first_label
-            values = labels.astype(np.uint8) if "labels" in name else random.integers(0, 256, (count, 28, 28), np.uint8)
-            arrays[name] = values
-            path = folder / (prefix + name.replace("t10k", test))
-            if packed:
-                path.with_name(path.name + ".gz").write_bytes(gzip.compress(idx_bytes(values)))
-            else:
-                path.write_bytes(idx_bytes(values))
-        return arrays
-
-    return write

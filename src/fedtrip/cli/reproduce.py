@@ -72,14 +72,15 @@ def reproduce(
       fedtrip reproduce table5 --published
     """
     from fedtrip.archive import Archive
+    from fedtrip.engines import worker_count
     from fedtrip.paper.registry import ENTRIES
     from fedtrip.paper.reproduction import RUNS, plan, run_missing, select, write_entry
     from fedtrip.trials import check_trial_engine
 
     if as_list or not names:
         for entry in ENTRIES.values():
-            runs = f"{len(entry.lines)} lines × {entry.trials} trials" if entry.lines else "no training to wait for"
-            out.print(f"[bold]{entry.name:7}[/] {entry.title} [dim]({runs})[/]")
+            work = f"{len(entry.lines)} lines × {entry.trials} trials" if entry.lines else entry.own_work.text
+            out.print(f"[bold]{entry.name:7}[/] {entry.title} [dim]({work})[/]", soft_wrap=True)
         return
     if published:
         _show_published(names, as_json)
@@ -90,18 +91,24 @@ def reproduce(
             raise unknown_name("entry", name, [*ENTRIES, "all"])
     if trials is not None and trials < 1:
         raise UserError(f"--trials is {trials}; accepted: at least 1")
+    worker_count(workers)
     check_trial_engine(engine, address)
+    selected = [
+        (entry, select(entry, _parts(case), _parts(methods)) if entry.lines else [])
+        for entry in (ENTRIES[name] for name in chosen)
+    ]
     where = absolute(folder) or folder
     if not dry_run:
         check_parent_writable(where, "--out")
         where.mkdir(parents=True, exist_ok=True)
     with nullcontext() if dry_run else FolderLock(where):
         archive = Archive(where / RUNS)
-        for entry in (ENTRIES[name] for name in chosen):
-            lines = select(entry, _parts(case), _parts(methods)) if entry.lines else []
+        for entry, lines in selected:
             planned = plan(lines, trials or entry.trials, archive)
             if lines and not only_finished:
                 _tell(entry.name, planned, archive, workers)
+            elif dry_run:
+                err.print(f"{entry.name}: {entry.own_work.text}", markup=False, soft_wrap=True)
             if dry_run:
                 continue
             if planned.missing and not only_finished:
@@ -115,7 +122,9 @@ def reproduce(
                     except KeyboardInterrupt:
                         err.print("interrupted; the same command goes on", markup=False)
                         raise
-            _show(write_entry(entry, archive, where, absolute(data_dir)), as_json)
+            with Live(entry.name, entry.own_work.steps, quiet=quiet) if entry.own_work.steps else nullcontext() as live:
+                written = write_entry(entry, archive, where, absolute(data_dir), live.advance if live else None)
+            _show(written, as_json)
 
 
 def _show(written: Path, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from fedtrip.archive import Archive
 from fedtrip.experiment import Experiment
 from fedtrip.history import History
 
+OnStep = Callable[[str], None]
 MOST_TRIALS = 100
 """Seeds below this one are looked for in the archive."""
 
@@ -33,11 +34,15 @@ class Line:
 class Findings:
     """The finished trials of an entry's lines."""
 
-    def __init__(self, lines: Sequence[Line], archive: Archive, data_dir: Path | None = None) -> None:
+    def __init__(
+        self, lines: Sequence[Line], archive: Archive, data_dir: Path | None = None, on_step: OnStep | None = None
+    ) -> None:
         self.lines = lines
         self.archive = archive
         self.data_dir = data_dir
         """where the data sets are, for entries that look at data or train models of their own"""
+        self.step: OnStep = on_step or (lambda _: None)
+        """to be called after each step of the entry's own work, with a short note"""
         self._runs: dict[tuple[str, str], dict[int, History]] = {}
         for line in lines:
             found = {seed: archive.find(line.experiment.but(seed=seed)) for seed in range(MOST_TRIALS)}
@@ -74,6 +79,15 @@ class Findings:
 
 
 @dataclass(frozen=True)
+class OwnWork:
+    """What an entry does itself, beside the runs of its lines."""
+
+    text: str
+    steps: int = 0
+    """those that take long enough to be counted by a progress bar"""
+
+
+@dataclass(frozen=True)
 class Entry:
     """One table or figure."""
 
@@ -84,6 +98,7 @@ class Entry:
     lines: tuple[Line, ...] = ()
     trials: int = 10
     """as many as the paper's"""
+    own_work: OwnWork = OwnWork("no training, computed at once")
 
     @property
     def cases(self) -> list[str]:

@@ -19,7 +19,7 @@ from fedtrip.archive import Archive, identity
 from fedtrip.comparison_folder import REPORT
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment import Experiment
-from fedtrip.paper.entry import Entry, Findings, Line
+from fedtrip.paper.entry import Entry, Findings, Line, OnStep
 from fedtrip.prepared import Preparer
 from fedtrip.report import write_report
 from fedtrip.rounds import RoundRecord
@@ -115,11 +115,13 @@ def run_missing(
             watcher.finished(trial)
 
 
-def write_entry(entry: Entry, archive: Archive, out: Path, data_dir: Path | None = None) -> Path:
+def write_entry(
+    entry: Entry, archive: Archive, out: Path, data_dir: Path | None = None, on_step: OnStep | None = None
+) -> Path:
     """Write the entry's files and a report from all its finished runs; the folder they are in."""
     folder = out / entry.name
     folder.mkdir(parents=True, exist_ok=True)
-    findings = Findings(entry.lines, archive, data_dir)
+    findings = Findings(entry.lines, archive, data_dir, on_step)
     entry.write(findings, folder)
     runs = {
         f"{case}: {label}": [run for _, run in sorted(findings.runs(case, label).items())]

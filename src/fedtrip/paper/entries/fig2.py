@@ -21,7 +21,7 @@ from fedtrip.figures import STYLE, save_both
 from fedtrip.files import write_json
 from fedtrip.models import build_model
 from fedtrip.models.representation import Tap
-from fedtrip.paper.entry import Entry, Findings
+from fedtrip.paper.entry import Entry, Findings, OnStep, OwnWork
 from fedtrip.paper.page import Page
 from fedtrip.paper.reproduction import WORK
 from fedtrip.paper.settings import paper_experiment
@@ -29,6 +29,7 @@ from fedtrip.rounds import chosen_clients
 from fedtrip.runs import SNAPSHOTS, read_model
 
 CLIENT, LAST, EARLIER = 1, 50, 30
+PANELS = 3
 IMAGES = 2000
 """of the test set, the first ones; t-SNE of all 10,000 would say the same with more ink"""
 POINTS = "points.json"
@@ -56,7 +57,7 @@ def round_of_client(seed: int, mark: int) -> int:
 def write(findings: Findings, folder: Path) -> None:
     """The points are kept, so that the figure can be drawn again without training."""
     if not (folder / POINTS).is_file():
-        write_json(folder / POINTS, _points(folder.parent / WORK / "fig2", findings.data_dir))
+        write_json(folder / POINTS, _points(folder.parent / WORK / "fig2", findings.data_dir, findings.step))
     panels: list[dict[str, Any]] = json.loads((folder / POINTS).read_text(encoding="utf-8"))["panels"]
     with matplotlib.rc_context({**STYLE, "axes.grid": False}):
         figure = Figure(figsize=(10.2, 3.7), layout="constrained")
@@ -79,21 +80,20 @@ def write(findings: Findings, folder: Path) -> None:
     page.write(folder)
 
 
-def _points(work: Path, data_dir: Path | None) -> dict[str, Any]:
+def _points(work: Path, data_dir: Path | None, step: OnStep) -> dict[str, Any]:
     wanted = experiment()
-    run(wanted, data_dir=data_dir, out=work, resume=True)
+    run(wanted, data_dir=data_dir, out=work, resume=True, on_round=lambda record: step(f"round {record.round}"))
     models = [(f"global model, round {LAST}", LAST, "global")]
     for mark in (LAST, EARLIER):
         number = round_of_client(wanted.seed, mark)
         models.append((f"client {CLIENT}, up to round {mark} (round {number})", number, f"client-{CLIENT}"))
     dataset = load_dataset("mnist", data_dir)
-    return {
-        "experiment": wanted.model_dump(mode="json", exclude_none=True),
-        "panels": [
-            {"title": title, **_panel(work / SNAPSHOTS / f"round-{number:04d}" / f"{name}.safetensors", dataset)}
-            for title, number, name in models
-        ],
-    }
+    panels = []
+    for title, number, name in models:
+        path = work / SNAPSHOTS / f"round-{number:04d}" / f"{name}.safetensors"
+        panels.append({"title": title, **_panel(path, dataset)})
+        step("t-SNE")
+    return {"experiment": wanted.model_dump(mode="json", exclude_none=True), "panels": panels}
 
 
 @one_thread()
@@ -126,4 +126,7 @@ def _same_class_neighbours(features: NDArray[np.float32], labels: NDArray[np.int
     return float((labels[nearest[:, 1:]] == labels[:, None]).mean())
 
 
-ENTRY = Entry("fig2", "Figure 2: t-SNE of the test set's representations", write)
+ENTRY = Entry(
+    "fig2", "Figure 2: t-SNE of the test set's representations", write,
+    own_work=OwnWork(f"once a run of {LAST} rounds and {PANELS} t-SNE, a minute or two", steps=LAST + PANELS),
+)  # fmt: skip

@@ -11,7 +11,7 @@ from fedtrip.paper.page import Page
 
 NOTE = (
     "Verdict, by rule: *reproduced* if our 95 % interval holds the paper's figure (and it is said if it holds 1 as "
-    "well), *partly* if it does not but both are on the same side of 1, else *not*. Ratios are paired by seed; "
+    "well), *partly* if it does not, but lies on the side of 1 where that is, else *not*. Ratios are paired by seed; "
     "one trial has no interval, and is not judged. Claims that are counts are *reproduced* if ours is at least the "
     "paper's share, *partly* above one half; a case counts when all its methods have been run."
 )
