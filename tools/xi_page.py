@@ -50,12 +50,11 @@ were added, and annealed was made to end at 1/gap instead of 1/√gap, after thr
 
 {standings}
 
-Lowest gain: mean final accuracy less FedAvg's, in points, in the case where that is smallest.
-[Case by case](reproduction.md#the-study-of-ξ).
+Lowest gain: mean final accuracy less FedAvg's, in points, in the case where that is smallest. Before a speed-up, `>`
+says that FedAvg missed the target in some trial and `<` that the variant did, so that the truth is higher or lower;
+`?` says both. [Case by case](reproduction.md#the-study-of-ξ).
 
 ![Rounds to target and final accuracy of every rule in every case](reproduction/xi-xi.png)
-
-A variant that is not listed has not been run in all its cases yet.
 
 ## Which reading gives the paper's figures?
 
@@ -71,8 +70,9 @@ over reset), the others are FedTrip's speed-up over FedAvg *with kept momentum*;
 
 {kept}
 
-Keeping it makes FedAvg itself faster, and 1/gap is faster than that still, and ends higher. With constant 1 it is
-dangerous: the CNN on Fashion-MNIST ends at chance in every trial, where it ends above FedAvg with the momentum reset.
+Keeping it makes FedAvg itself faster; 1/gap is faster than that still and ends higher, and annealed does both too,
+always faster than 1/gap. With constant 1 it is dangerous: the CNN on Fashion-MNIST ends at chance in every trial, where
+it ends above FedAvg with the momentum reset.
 The choice above is among the variants that reset it, as the paper and the other methods do.
 
 ## Another μ
@@ -173,7 +173,7 @@ def trials_of(findings: Findings) -> str:
     """How many runs a line of the study has."""
     counts = [len(findings.runs(line.case, line.label)) for line in findings.lines]
     fewest, most = min(counts), max(counts)
-    return f"{most}" if fewest == most else f"So far {fewest} to {most}"
+    return f"{most}" if fewest == most else f"{fewest} to {most}"
 
 
 def how_far_to_push(findings: Findings) -> dict[str, str]:
