@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -177,8 +178,7 @@ def test_blocks_share_a_folder_and_a_namespace(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    for target in re.findall(r"\[[^\]]+\]\(([^)\s]+)\)", text):
+    for target in re.findall(r"\[[^\]]+\]\(([^)\s]+)\)", prose_of(page)):
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")
@@ -186,6 +186,20 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert linked.is_file(), f"{page.name}: {target}"
         assert linked.is_relative_to(ROOT), f"{page.name}: {target}"
         assert not anchor or anchor in anchors_of(linked), f"{page.name}: {target}"
+
+
+def prose_of(page: Path) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *sorted(ROOT.glob("results/*/*.md"))], ids=lambda page: f"{page.relative_to(ROOT)}"
+)
+def test_every_row_of_a_table_has_as_many_cells_as_its_header(page: Path) -> None:
+    for first, second in pairwise(prose_of(page).splitlines()):
+        if first.startswith("|") and second.startswith("|"):
+            assert len(re.findall(r"(?<!\\)\|", second)) == len(re.findall(r"(?<!\\)\|", first)), second
 
 
 def anchors_of(page: Path) -> set[str]:

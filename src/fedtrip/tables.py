@@ -68,8 +68,13 @@ def as_markdown(rows: Sequence[Row], title: str) -> str:
     """A Markdown page with the table and how to read it."""
     titles = [*header(rows), *further_header(rows)]
     lines = [titles, ["---"] * len(titles), *([*cells(row), *further_cells(row)] for row in rows)]
-    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    table = "\n".join(map(markdown_row, lines))
     return f"# {title}\n\n{table}\n\n{NOTE} {further_note(rows)}\n"
+
+
+def markdown_row(texts: Sequence[str]) -> str:
+    """One line of a Markdown table; a bar within a text does not end its cell."""
+    return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
 
 
 def as_records(rows: Sequence[Row]) -> list[dict[str, Any]]:

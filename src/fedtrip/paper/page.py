@@ -11,6 +11,7 @@ from typing import Any
 
 from fedtrip.files import write_json, write_text
 from fedtrip.statistics import Estimate, Ratio
+from fedtrip.tables import markdown_row
 
 MISSING = "–"
 
@@ -44,7 +45,7 @@ class Page:
         if not self.rows:
             return "No run is finished yet." if not self.records else ""
         lines = [self.header, ["---", *["---:"] * (len(self.header) - 1)], *self.rows]
-        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        return "\n".join(map(markdown_row, lines))
 
 
 def spread(value: Estimate, digits: int = 1, scale: float = 1.0, *, bound: str = "") -> str:

@@ -20,7 +20,7 @@ NOTE = (
 def write(findings: Findings, folder: Path) -> None:
     page = Page("The paper's claims", ["claim", "paper", "from its own tables", "ours", "verdict"], notes=[NOTE])
     for row in claims(findings.archive):
-        page.rows.append([row.claim, row.paper, row.recomputed, row.ours.replace("|", "\\|"), row.verdict])
+        page.rows.append([row.claim, row.paper, row.recomputed, row.ours, row.verdict])
         page.records.append(asdict(row))
     page.write(folder)
 
