@@ -58,8 +58,8 @@ says that FedAvg missed the target in some trial and `<` that the variant did, s
 
 ## Which reading gives the paper's figures?
 
-Speed-up over FedAvg in the four cases of Table 4, the momentum reset, all trials that are there, with its 95 %
-interval. The rules have the paper's μ; our default is *annealed* with the μ that the next section chooses:
+Speed-up over FedAvg in the four cases of Table 4, the momentum reset, all trials, with its 95 % interval. The rules
+have the paper's μ; our default is *annealed* with the μ that is chosen [further below](#how-far-to-push):
 
 {papers}
 
