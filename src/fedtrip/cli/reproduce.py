@@ -40,7 +40,7 @@ def reproduce(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say how many runs and hours it takes")] = False,
     only_finished: Annotated[
-        bool, typer.Option("--only-finished", help="run nothing: write the table from the runs that are there")
+        bool, typer.Option("--only-finished", help="run no trials: write the tables from those that are there")
     ] = False,
     published: Annotated[
         bool, typer.Option("--published", help="table5 from the rounds that the paper prints, without any run")

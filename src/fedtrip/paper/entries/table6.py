@@ -14,7 +14,8 @@ from fedtrip.paper.settings import DATASET_TITLES, METHOD_TITLES, PARTITION_TITL
 
 NOTE = (
     "Multiple: the method's rounds over FedTrip's, ours as the geometric mean paired by seed with its 95 % interval; "
-    "'>' and '<' where runs that never reached the target count as their last round."
+    "'>' and '<' where runs that never reached the target count as their last round. The number of trials is in "
+    "brackets: where it is smaller, they are the first ones, and a multiple is of the seeds that both have."
 )
 
 
