@@ -137,6 +137,7 @@ def blocks_to_run(page: Path) -> list[Block]:
     return [block for block in blocks if block.skipped is None and (block.file or block.language in LANGUAGES)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in RUN if p.name != "deploy.md"], ids=lambda page: page.name)
 def test_every_block_runs(page: Path, pages_run: dict[Path, Future[subprocess.CompletedProcess[str]]]) -> None:
     ended = pages_run[page].result()
