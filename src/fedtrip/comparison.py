@@ -4,7 +4,7 @@ report.html."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -111,7 +111,8 @@ def compare(
                 watcher.finished(trial)
 
         results = read_results(where, variants, seeds)
-        rows = summarise(variants, results, device)
+        completed = [replace(v, experiment=f.experiment) for v, f in zip(variants, federations, strict=True)]
+        rows = summarise(completed, results, device)
         complete = federations[0].experiment
         title = f"{complete.dataset}, {complete.model}, {complete.partition}"
         with writing(where):

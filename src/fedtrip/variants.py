@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtrip.api import load_result
+from fedtrip.comparable import settings_of
 from fedtrip.defaults import changed, chosen_options
 from fedtrip.device import Device
 from fedtrip.errors import UserError, unknown_name
@@ -32,8 +33,6 @@ class Variant:
 
     label: str
     experiment: Experiment
-    setting: tuple[tuple[str, Any], ...]
-    """swept fields that are not the method's own: a variant is compared with FedAvg under the same ones"""
 
     @property
     def folder(self) -> str:
@@ -73,7 +72,6 @@ def make_variants(base: Experiment, methods: Sequence[str], sweeps: Mapping[str,
                 Variant(
                     label=" ".join([method, *swept]),
                     experiment=changed(base, **fields, method={"name": method, "options": {**kept, **options}}),
-                    setting=tuple(sorted(fields.items())),
                 )
             )
     for earlier, later in itertools.combinations(variants, 2):
@@ -115,18 +113,20 @@ class Row:
 def summarise(
     variants: Sequence[Variant], results: Mapping[str, Sequence[History]], device: Device | None = None
 ) -> list[Row]:
-    """One row a variant; `results` holds each variant's runs in the order of the seeds."""
+    """One row a variant with its complete experiment; `results` holds its runs in the order of the seeds."""
+    settings = settings_of({variant.label: variant.experiment for variant in variants})
     rows = []
     for variant in variants:
         runs = results[variant.label]
         rounds, censored = rounds_to_target(runs)
-        baseline = next(
-            (v for v in variants if v.experiment.method.name == BASELINE and v.setting == variant.setting), None
-        )
-        speedup = None
-        if baseline is not None and baseline is not variant:
-            base_rounds, base_censored = rounds_to_target(results[baseline.label])
-            speedup = paired_ratio(base_rounds, rounds, base_censored, censored)
+        baselines = [
+            results[other.label]
+            for other in variants
+            if other.experiment.method.name == BASELINE
+            and settings[other.label] == settings[variant.label]
+            and same_seeds(results[other.label], runs)
+        ]
+        with_baseline = baselines and variant.experiment.method.name != BASELINE
         needed = [run.rounds_to(run.experiment.target or 2.0) or len(run.records) for run in runs]
         spent = [run.costs(n) for run, n in zip(runs, needed, strict=True)]
         gflops = [cost["gflops"] for cost in spent if cost["gflops"] is not None]
@@ -138,7 +138,7 @@ def summarise(
                 target=runs[0].experiment.target,
                 rounds=estimate(rounds),
                 censored=sum(censored),
-                speedup=speedup,
+                speedup=rounds_ratio(baselines[0], runs) if with_baseline else None,
                 final_accuracy=estimate([run.final_accuracy or 0.0 for run in runs]),
                 gflops=estimate(gflops) if len(gflops) == len(runs) else None,
                 megabytes=estimate([cost["megabytes"] or 0.0 for cost in spent]),
@@ -157,6 +157,18 @@ def rounds_to_target(runs: Sequence[History]) -> tuple[list[float], list[bool]]:
     reached = [run.rounds_to(run.experiment.target) if run.experiment.target is not None else None for run in runs]
     rounds = [float(r if r is not None else run.experiment.rounds) for r, run in zip(reached, runs, strict=True)]
     return rounds, [r is None for r in reached]
+
+
+def same_seeds(one: Sequence[History], other: Sequence[History]) -> bool:
+    """Whether the runs can be paired in their order."""
+    return [run.experiment.seed for run in one] == [run.experiment.seed for run in other]
+
+
+def rounds_ratio(before: Sequence[History], after: Sequence[History]) -> Ratio:
+    """The first runs' rounds to target over the second's, paired in the order given."""
+    base_rounds, base_censored = rounds_to_target(before)
+    rounds, censored = rounds_to_target(after)
+    return paired_ratio(base_rounds, rounds, base_censored, censored)
 
 
 def run_folder(out: Path, variant: Variant, seed: int) -> Path:

@@ -6,13 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from fedtrip.comparable import Setting, settings_of
 from fedtrip.experiment import Experiment
 from fedtrip.history import History
-from fedtrip.methods import METHODS
-from fedtrip.variants import Row, Variant, summarise
-
-NOT_A_SETTING = {"schema_version", "method", "seed", "snapshot", "stop_at_target"}
-"""Fields that do not keep two variants from being compared by their rounds to target."""
+from fedtrip.variants import Row, Variant, same_seeds, summarise
 
 
 @dataclass(frozen=True)
@@ -20,9 +17,13 @@ class Part:
     """Variants that belong into one table."""
 
     title: str
-    variants: list[Variant]
     histories: dict[str, Sequence[History]]
     rows: list[Row]
+    settings: dict[str, Setting]
+
+    def comparable(self, one: str, other: str) -> bool:
+        """Whether a ratio of the rounds of two variants means something."""
+        return self.settings[one] == self.settings[other] and same_seeds(self.histories[one], self.histories[other])
 
     @property
     def target(self) -> float | None:
@@ -39,9 +40,9 @@ def make_parts(histories: Mapping[str, Sequence[History]]) -> list[Part]:
             titles.setdefault(title_of(runs[0].experiment), {})[label] = runs
     parts = []
     for title, some in titles.items():
-        momenta = _momenta_that_matter(some)
-        variants = [Variant(label, runs[0].experiment, _setting(runs, momenta[label])) for label, runs in some.items()]
-        parts.append(Part(title, variants, some, summarise(variants, some)))
+        experiments = {label: runs[0].experiment for label, runs in some.items()}
+        rows = summarise([Variant(*pair) for pair in experiments.items()], some)
+        parts.append(Part(title, some, rows, settings_of(experiments)))
     return parts
 
 
@@ -56,25 +57,3 @@ def without_folders(name: str) -> str:
     if colon and kind in ("npz", "idx"):
         return f"{kind}:{PurePath(rest).name}"
     return f"{kind}:{rest[:12]}…" if colon and kind == "python" else name
-
-
-def _setting(runs: Sequence[History], momentum: float | None) -> tuple[tuple[str, object], ...]:
-    """Everything beside the method in which two variants must agree for a speed-up to mean something."""
-    experiment = runs[0].experiment
-    fields = {name: getattr(experiment, name) for name in Experiment.model_fields if name not in NOT_A_SETTING}
-    seeds = tuple(run.experiment.seed for run in runs)
-    return tuple(sorted({**fields, "momentum": momentum, "seeds": seeds}.items()))
-
-
-def _momenta_that_matter(histories: Mapping[str, Sequence[History]]) -> dict[str, float | None]:
-    """Each variant's momentum where it is a setting; None where it is only the method's own default."""
-    chosen = {label: (runs[0].experiment.method.name, runs[0].experiment.momentum) for label, runs in histories.items()}
-    different = set(chosen.values())
-    swept = len({name for name, _ in different}) < len(different)
-    if not swept and len({momentum for _, momentum in different}) == 1:
-        return dict.fromkeys(chosen)
-
-    def is_default(name: str, momentum: float | None) -> bool:
-        return not swept and name in METHODS and momentum == METHODS[name].momentum
-
-    return {label: None if is_default(*choice) else choice[1] for label, choice in chosen.items()}

@@ -12,8 +12,8 @@ import numpy as np
 
 from fedtrip.report.clients import ClientView
 from fedtrip.report.parts import Part
-from fedtrip.statistics import Ratio, paired_ratio
-from fedtrip.variants import BASELINE, Row, Variant, rounds_to_target
+from fedtrip.statistics import Ratio
+from fedtrip.variants import BASELINE, Row, rounds_ratio
 
 
 @dataclass(frozen=True)
@@ -88,17 +88,17 @@ def _by_rounds(part: Part, target: float) -> Words:
 
 def _told_apart(part: Part, best: Row, second: Row) -> bool:
     """Whether the paired interval of the second's rounds over the first's lies above 1."""
-    one, other = (_variant(part, row.variant) for row in (best, second))
-    low = _ratio(part, other, one).low if one.setting == other.setting else None
+    if not part.comparable(best.variant, second.variant):
+        return False
+    low = _ratio(part, second.variant, best.variant).low
     return low is not None and low > 1
 
 
 def _against(part: Part, best: str, rival: str) -> str:
     """How the first compares with another, and whether the trials tell the two apart."""
-    one, other = _variant(part, best), _variant(part, rival)
-    if one.setting != other.setting:
+    if not part.comparable(best, rival):
         return f"{best} and {rival} have other settings or seeds, so they are not compared."
-    ratio = _ratio(part, other, one)
+    ratio = _ratio(part, rival, best)
     more = f"{'at least ' if ratio.bound else ''}{ratio.mean:.2f}× the rounds of {best}"
     if ratio.low is None or ratio.high is None:
         return f"{rival} needed {more}, in one trial: how sure that is cannot be said."
@@ -111,14 +111,8 @@ def _against(part: Part, best: str, rival: str) -> str:
     return f"{told}. The interval holds 1: {trials} do not tell the two apart."
 
 
-def _variant(part: Part, label: str) -> Variant:
-    return next(variant for variant in part.variants if variant.label == label)
-
-
-def _ratio(part: Part, baseline: Variant, other: Variant) -> Ratio:
-    base, base_censored = rounds_to_target(part.histories[baseline.label])
-    rounds, censored = rounds_to_target(part.histories[other.label])
-    return paired_ratio(base, rounds, base_censored, censored)
+def _ratio(part: Part, baseline: str, other: str) -> Ratio:
+    return rounds_ratio(part.histories[baseline], part.histories[other])
 
 
 def _costs(ranked: list[Row]) -> list[str]:
