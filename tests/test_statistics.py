@@ -56,3 +56,19 @@ def test_one_trial_has_no_interval():
 )  # fmt: skip
 def test_runs_that_never_got_there_make_it_a_bound(baseline_censored, censored, bound):
     assert paired_ratio([10.0, 20.0], [10.0, 10.0], baseline_censored, censored).bound == bound
+
+
+def test_where_neither_side_reached_the_target_nothing_was_measured():
+    assert paired_ratio([20.0, 20.0], [20.0, 20.0], [True, True], [True, True]) is None
+    assert paired_ratio([20.0], [20.0], [True], [True]) is None
+
+
+def test_pairs_in_which_neither_side_got_there_are_left_out_and_counted():
+    """They say nothing; counted as 1 they would pull the mean towards 1 and make the interval narrower."""
+    ratio = paired_ratio([20.0, 12.0, 20.0, 16.0], [20.0, 6.0, 20.0, 8.0], [True, False, True, False],
+                         [True, False, True, False])  # fmt: skip
+    assert (ratio.mean, ratio.low, ratio.high) == pytest.approx((2.0, 2.0, 2.0))
+    assert (ratio.bound, ratio.left_out) == ("", 2)
+    bounded = paired_ratio([20.0, 20.0], [20.0, 10.0], [True, True], [True, False])
+    assert (bounded.mean, bounded.low, bounded.bound, bounded.left_out) == (pytest.approx(2.0), None, ">", 1)
+    assert paired_ratio([30.0], [20.0], [False], [False]).left_out == 0
