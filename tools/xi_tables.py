@@ -20,9 +20,11 @@ from fedtrip.paper.entries.xi_lines import (
     study_cases,
 )
 from fedtrip.paper.entry import Findings
-from fedtrip.paper.measures import rounds_ratio, speedup
-from fedtrip.paper.page import MISSING, Page, interval, points
+from fedtrip.paper.measures import speedup
+from fedtrip.paper.page import MISSING, Page, points
 from fedtrip.paper.published import published
+from fedtrip.tables import interval
+from fedtrip.variants import rounds_ratio
 
 
 def papers_table(findings: Findings, pushed: Findings) -> Page:

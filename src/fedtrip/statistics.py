@@ -28,6 +28,10 @@ class Ratio:
     high: float | None
     bound: str
     """'' if exact; '>' or '<' if censored runs make it a lower or an upper bound; '?' if on both sides"""
+    left_out: int = 0
+    """pairs in which both runs are censored: they say nothing, and are not counted"""
+    pairs: int = 0
+    """those that count"""
 
 
 def estimate(values: Sequence[float]) -> Estimate:
@@ -50,13 +54,19 @@ def student_interval(values: Sequence[float]) -> tuple[float, float]:
 
 def paired_ratio(
     baseline: Sequence[float], other: Sequence[float], baseline_censored: Sequence[bool], censored: Sequence[bool]
-) -> Ratio:
-    """exp of the mean of log(baseline_s / other_s) over the seeds s, with Student's t interval on the logarithms."""
-    logs = estimate([math.log(b / o) for b, o in zip(baseline, other, strict=True)])
+) -> Ratio | None:
+    """exp of the mean of log(baseline_s / other_s) over the seeds s, with Student's t interval on the logarithms.
+
+    A seed on which neither run got there says nothing about which is faster, and is left out: counted as a ratio of 1
+    it would pull the mean towards 1 and narrow the interval. None if no seed is left.
+    """
+    pairs = list(zip(baseline, other, baseline_censored, censored, strict=True))
+    known = [pair for pair in pairs if not (pair[2] and pair[3])]
+    if not known:
+        return None
+    logs = estimate([math.log(b / o) for b, o, _, _ in known])
     bound = {(False, False): "", (True, False): ">", (False, True): "<", (True, True): "?"}[
-        any(baseline_censored), any(censored)
+        any(pair[2] for pair in known), any(pair[3] for pair in known)
     ]
-    if logs.std is None:
-        return Ratio(math.exp(logs.mean), None, None, bound)
-    low, high = student_interval(logs.values)
-    return Ratio(math.exp(logs.mean), math.exp(low), math.exp(high), bound)
+    low, high = (None, None) if logs.std is None else map(math.exp, student_interval(logs.values))
+    return Ratio(math.exp(logs.mean), low, high, bound, len(pairs) - len(known), len(known))

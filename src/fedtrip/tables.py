@@ -57,7 +57,7 @@ def cells(row: Row, *, costs_spread: bool = True) -> list[str]:
         row.variant,
         bound + _spread(row.rounds, 1) if row.target is not None else "no target",
         f"{row.trials - row.censored}/{row.trials}" if row.target is not None else "–",
-        _ratio(row.speedup) if row.target is not None else "–",
+        interval(row.speedup) if row.target is not None else "–",
         _spread(row.final_accuracy, 2, scale=100),
         bound + _spread(row.gflops, 3, spread=costs_spread) if row.gflops is not None else "not declared",
         bound + _spread(row.megabytes, 2, spread=costs_spread),
@@ -105,7 +105,7 @@ def _flat(row: Row) -> dict[str, Any]:
         value: Estimate | None = getattr(row, name)
         flat[f"{name}_mean"] = None if value is None else value.mean
         flat[f"{name}_std"] = None if value is None else value.std
-    for name in ("mean", "low", "high", "bound"):
+    for name in ("mean", "low", "high", "bound", "left_out"):
         flat[f"speedup_{name}"] = None if row.speedup is None else getattr(row.speedup, name)
     return flat
 
@@ -115,8 +115,11 @@ def _spread(value: Estimate, digits: int, scale: float = 1.0, *, spread: bool = 
     return mean if value.std is None or not spread else f"{mean}±{value.std * scale:.{digits}f}"
 
 
-def _ratio(ratio: Ratio | None) -> str:
+def interval(ratio: Ratio | None) -> str:
+    """A ratio with its 95 % interval, and how many of the pairs count if not all do."""
     if ratio is None:
         return "–"
     mean = f"{ratio.bound}{ratio.mean:.2f}×"
-    return mean if ratio.low is None or ratio.high is None else f"{mean} [{ratio.low:.2f}, {ratio.high:.2f}]"
+    ends = "" if ratio.low is None or ratio.high is None else f" [{ratio.low:.2f}, {ratio.high:.2f}]"
+    counted = f" ({ratio.pairs} of {ratio.pairs + ratio.left_out})" if ratio.left_out else ""
+    return mean + ends + counted

@@ -98,7 +98,8 @@ class Row:
     censored: int
     """trials that never reached the target"""
     speedup: Ratio | None
-    """over FedAvg with the same settings, paired by seed; None without FedAvg or for FedAvg itself"""
+    """over FedAvg with the same settings, paired by seed; None without FedAvg, for FedAvg itself, and where neither
+    reached the target on any seed"""
     final_accuracy: Estimate
     gflops: Estimate | None
     megabytes: Estimate
@@ -164,8 +165,8 @@ def same_seeds(one: Sequence[History], other: Sequence[History]) -> bool:
     return [run.experiment.seed for run in one] == [run.experiment.seed for run in other]
 
 
-def rounds_ratio(before: Sequence[History], after: Sequence[History]) -> Ratio:
-    """The first runs' rounds to target over the second's, paired in the order given."""
+def rounds_ratio(before: Sequence[History], after: Sequence[History]) -> Ratio | None:
+    """The first runs' rounds to target over the second's, paired in the order given; None if there is none."""
     base_rounds, base_censored = rounds_to_target(before)
     rounds, censored = rounds_to_target(after)
     return paired_ratio(base_rounds, rounds, base_censored, censored)

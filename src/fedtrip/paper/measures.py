@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedtrip.history import History
 from fedtrip.paper.entry import Findings
 from fedtrip.paper.page import MISSING, spread
-from fedtrip.statistics import Estimate, Ratio, estimate, paired_ratio
-from fedtrip.variants import rounds_to_target
+from fedtrip.statistics import Estimate, Ratio, estimate
+from fedtrip.variants import rounds_ratio, rounds_to_target
 
 
 @dataclass(frozen=True)
@@ -58,19 +56,10 @@ def shown_rounds(rounds: Rounds | None) -> str:
 
 def ratio_fields(name: str, ratio: Ratio | None) -> dict[str, float | str | None]:
     """A ratio and its interval as fields of a record."""
-    values = (None,) * 4 if ratio is None else (ratio.mean, ratio.low, ratio.high, ratio.bound)
-    return dict(zip((name, f"{name}_low", f"{name}_high", f"{name}_bound"), values, strict=True))
+    values = (None,) * 5 if ratio is None else (ratio.mean, ratio.low, ratio.high, ratio.bound, ratio.left_out)
+    return dict(zip((name, *(f"{name}_{end}" for end in ("low", "high", "bound", "left_out"))), values, strict=True))
 
 
 def speedup(findings: Findings, case: str, baseline: str, label: str) -> Ratio | None:
     """The baseline's rounds over the line's, on the seeds that both have; None if there is none."""
     return None if baseline == label else rounds_ratio(*findings.paired(case, baseline, label))
-
-
-def rounds_ratio(before: Sequence[History], after: Sequence[History]) -> Ratio | None:
-    """The first runs' rounds to target over the second's, paired in the order given; None if there is none."""
-    if not before:
-        return None
-    base_rounds, base_censored = rounds_to_target(before)
-    rounds, censored = rounds_to_target(after)
-    return paired_ratio(base_rounds, rounds, base_censored, censored)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtrip.files import write_json, write_text
-from fedtrip.statistics import Estimate, Ratio
+from fedtrip.statistics import Estimate
 from fedtrip.tables import markdown_row
 
 MISSING = "–"
@@ -52,14 +52,6 @@ def spread(value: Estimate, digits: int = 1, scale: float = 1.0, *, bound: str =
     """Mean ± standard deviation."""
     mean = f"{bound}{value.mean * scale:,.{digits}f}"
     return mean if value.std is None else f"{mean} ± {value.std * scale:,.{digits}f}"
-
-
-def interval(ratio: Ratio | None) -> str:
-    """A ratio with its 95 % interval."""
-    if ratio is None:
-        return MISSING
-    mean = f"{ratio.bound}{ratio.mean:.2f}×"
-    return mean if ratio.low is None or ratio.high is None else f"{mean} [{ratio.low:.2f}, {ratio.high:.2f}]"
 
 
 def points(mean: float, low: float | None = None, high: float | None = None) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedtrip.paper.page import interval
 from fedtrip.statistics import Ratio
+from fedtrip.tables import interval
 
-REPRODUCED, PARTLY, NOT, OPEN = "reproduced", "partly", "not", "not yet run"
+REPRODUCED, PARTLY, NOT, OPEN = "reproduced", "partly", "not", "open: nothing measured yet"
 UNSURE = "reproduced, but the interval holds 1 too"
 ONE_TRIAL = "open: one trial has no interval"
 FEWEST_SEEDS = 2

@@ -12,7 +12,6 @@ import numpy as np
 
 from fedtrip.report.clients import ClientView
 from fedtrip.report.parts import Part
-from fedtrip.statistics import Ratio
 from fedtrip.variants import BASELINE, Row, rounds_ratio
 
 
@@ -90,15 +89,16 @@ def _told_apart(part: Part, best: Row, second: Row) -> bool:
     """Whether the paired interval of the second's rounds over the first's lies above 1."""
     if not part.comparable(best.variant, second.variant):
         return False
-    low = _ratio(part, second.variant, best.variant).low
-    return low is not None and low > 1
+    ratio = rounds_ratio(part.histories[second.variant], part.histories[best.variant])
+    return ratio is not None and ratio.low is not None and ratio.low > 1
 
 
 def _against(part: Part, best: str, rival: str) -> str:
     """How the first compares with another, and whether the trials tell the two apart."""
     if not part.comparable(best, rival):
         return f"{best} and {rival} have other settings or seeds, so they are not compared."
-    ratio = _ratio(part, rival, best)
+    ratio = rounds_ratio(part.histories[rival], part.histories[best])
+    assert ratio is not None  # the best reached the target in every trial
     more = f"{'at least ' if ratio.bound else ''}{ratio.mean:.2f}× the rounds of {best}"
     if ratio.low is None or ratio.high is None:
         return f"{rival} needed {more}, in one trial: how sure that is cannot be said."
@@ -109,10 +109,6 @@ def _against(part: Part, best: str, rival: str) -> str:
     if ratio.low > 1:
         return f"{told}: {trials} tell the two apart."
     return f"{told}. The interval holds 1: {trials} do not tell the two apart."
-
-
-def _ratio(part: Part, baseline: str, other: str) -> Ratio:
-    return rounds_ratio(part.histories[baseline], part.histories[other])
 
 
 def _costs(ranked: list[Row]) -> list[str]:

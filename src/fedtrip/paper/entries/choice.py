@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from fedtrip.history import History
 from fedtrip.paper.entries.xi_lines import BASELINE, CHOICE_SEEDS, KEPT, REPORT_SEEDS
 from fedtrip.paper.entry import Findings, unique
-from fedtrip.paper.measures import rounds_ratio
-from fedtrip.paper.page import Page, interval, points
+from fedtrip.paper.page import Page, points
 from fedtrip.statistics import Ratio
+from fedtrip.tables import interval
+from fedtrip.variants import rounds_ratio
 
 RULE_OF_CHOICE = (
     "The rule: on the choosing seeds, of those that keep no momentum and whose lowest gain (final accuracy less "

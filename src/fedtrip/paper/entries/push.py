@@ -28,8 +28,9 @@ from fedtrip.paper.entries.xi_lines import (
 )
 from fedtrip.paper.entry import Entry, Findings, Line
 from fedtrip.paper.measures import ratio_fields, rounds_fields, rounds_of, shown_rounds
-from fedtrip.paper.page import MISSING, Page, interval, points, spread
+from fedtrip.paper.page import MISSING, Page, points, spread
 from fedtrip.statistics import estimate
+from fedtrip.tables import interval
 
 PUSHES = (0.6, 0.75, 0.9, 1.25, 1.6)
 RULE = "annealed"

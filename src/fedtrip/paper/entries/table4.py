@@ -8,9 +8,10 @@ from fedtrip.paper.bars import Pair, draw_rounds
 from fedtrip.paper.entries.rounds_cases import case_name, case_title, table4_lines
 from fedtrip.paper.entry import Entry, Findings
 from fedtrip.paper.measures import ratio_fields, rounds_fields, rounds_of, shown_rounds, speedup
-from fedtrip.paper.page import MISSING, Page, interval
+from fedtrip.paper.page import MISSING, Page
 from fedtrip.paper.published import published
 from fedtrip.paper.settings import METHOD_TITLES
+from fedtrip.tables import interval
 
 NOTES = [
     "Ours: mean ± standard deviation over the trials (their number in brackets); '>' where runs that never reached the "

@@ -28,8 +28,9 @@ from fedtrip.paper.entries.xi_lines import (
 )
 from fedtrip.paper.entry import Entry, Findings
 from fedtrip.paper.measures import ratio_fields, rounds_fields, rounds_of, shown_rounds
-from fedtrip.paper.page import Page, interval, spread
+from fedtrip.paper.page import Page, spread
 from fedtrip.statistics import estimate
+from fedtrip.tables import interval
 from fedtrip.variants import rounds_to_target
 
 NOTE = (
