@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedtrip.statistics import estimate, paired_ratio
+from fedtrip.statistics import estimate, mean_of_groups, paired_ratio
 
 
 def test_mean_and_deviation_by_hand():
@@ -72,3 +72,34 @@ def test_pairs_in_which_neither_side_got_there_are_left_out_and_counted():
     bounded = paired_ratio([20.0, 20.0], [20.0, 10.0], [True, True], [True, False])
     assert (bounded.mean, bounded.low, bounded.bound, bounded.left_out) == (pytest.approx(2.0), None, ">", 1)
     assert paired_ratio([30.0], [20.0], [False], [False]).left_out == 0
+
+
+def test_the_mean_of_groups_with_the_same_seeds_is_students_interval_of_the_seeds_means():
+    groups = [{0: 0.8, 1: 0.9, 2: 0.5}, {0: 1.1, 1: 1.0, 2: 0.7}]
+    found = mean_of_groups(groups)
+    of_seeds = [(0.8 + 1.1) / 2, (0.9 + 1.0) / 2, (0.5 + 0.7) / 2]
+    low, high = stats.t.interval(0.95, 2, loc=sum(of_seeds) / 3, scale=stats.sem(of_seeds))
+    assert (found.mean, found.low, found.high) == pytest.approx((sum(of_seeds) / 3, low, high))
+    assert found.p == pytest.approx(stats.ttest_1samp(of_seeds, 1.0).pvalue)
+
+
+def test_every_seed_of_every_group_counts_in_its_group():
+    """By hand: means 0.7 and 0.5; variances of a seed 0.02 (n = 4, s² = 0.08/3) and 0 (n = 2)."""
+    found = mean_of_groups([{0: 0.5, 1: 0.9, 2: 0.7, 3: 0.7}, {0: 0.5, 1: 0.5}])
+    error = math.sqrt(0.08 / 3 / 4) / 2
+    half = stats.t.ppf(0.975, 3) * error
+    assert (found.mean, found.low, found.high) == pytest.approx((0.6, 0.6 - half, 0.6 + half))
+
+
+def test_seeds_that_two_groups_share_are_not_independent():
+    """Rising together widens the interval, one against the other narrows it."""
+    together = mean_of_groups([{0: 0.5, 1: 0.9, 2: 0.7}, {0: 0.5, 1: 0.9, 2: 0.7}])
+    against = mean_of_groups([{0: 0.5, 1: 0.9, 2: 0.7}, {0: 0.9, 1: 0.5, 2: 0.7}])
+    assert together.high - together.low > 0.5
+    assert against.high - against.low == pytest.approx(0, abs=1e-12)
+
+
+def test_few_seeds_in_a_group_that_spreads_leave_few_degrees_of_freedom():
+    found = mean_of_groups([{0: 0.2, 1: 1.2}, {seed: 0.7 for seed in range(10)}])
+    half = stats.t.ppf(0.975, 1) * math.sqrt(0.5 / 2) / 2
+    assert (found.low, found.high) == pytest.approx((0.7 - half, 0.7 + half))

@@ -87,8 +87,27 @@ def test_the_mean_reduction_is_over_cases_then_over_seeds():
     )  # fmt: skip
     verdict = mean_reduction(findings, "moon", "reduction_against_moon")
     # seed 0: (0.5 + 1)/2 = 0.75; seed 1: 0.5; mean 0.625, t(1, 97.5 %) = 12.71, half = 12.71 · 0.17678/√2 = 1.588
-    assert verdict.ours == "−37.5 % [−196.3 %, +121.3 %] over 2 cases"
+    assert verdict.ours == "−37.5 % [−196.3 %, +121.3 %] over 2 cases, 4 pairs"
     assert verdict.verdict == UNSURE
+
+
+def test_the_mean_reduction_uses_every_seed_of_every_case_and_names_what_it_leaves_out():
+    findings = Made(
+        {
+            ("mlp-mnist", "FedTrip"): [10, 20, 15, 12], ("mlp-mnist", "MOON"): [20, 40, 20, 20],  # .5, .5, .75, .6
+            ("cnn-mnist", "FedTrip"): [30, 30], ("cnn-mnist", "MOON"): [30, 60],  # 1, .5
+            ("mlp-fmnist", "FedTrip"): [30], ("mlp-fmnist", "MOON"): [60],  # one trial has no interval
+        }
+    )  # fmt: skip
+    verdict = mean_reduction(findings, "moon", "reduction_against_moon")
+    assert verdict.ours.startswith("−33.1 % [")  # (0.5875 + 0.75)/2 = 0.66875
+    assert verdict.ours.endswith("over 2 cases, 6 pairs (without MLP FMNIST 75%: 1 pair)")
+
+
+def test_pairs_in_which_neither_got_there_are_not_in_the_mean_reduction():
+    findings = Made({("mlp-mnist", "FedTrip"): [10, 20, 999], ("mlp-mnist", "MOON"): [20, 40, 999]})
+    verdict = mean_reduction(findings, "moon", "reduction_against_moon")
+    assert verdict.ours == "−50.0 % [−50.0 %, −50.0 %] over 1 case, 2 pairs"
 
 
 def test_smoothing_is_a_weighted_mean_of_the_past():
