@@ -100,6 +100,6 @@ def test_seeds_that_two_groups_share_are_not_independent():
 
 
 def test_few_seeds_in_a_group_that_spreads_leave_few_degrees_of_freedom():
-    found = mean_of_groups([{0: 0.2, 1: 1.2}, {seed: 0.7 for seed in range(10)}])
+    found = mean_of_groups([{0: 0.2, 1: 1.2}, dict.fromkeys(range(10), 0.7)])
     half = stats.t.ppf(0.975, 1) * math.sqrt(0.5 / 2) / 2
     assert (found.low, found.high) == pytest.approx((0.7 - half, 0.7 + half))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 CONFIDENCE = 0.95
+BOUNDS = {(False, False): "", (True, False): ">", (False, True): "<", (True, True): "?"}
+"""What a ratio is whose numerator, whose denominator has censored runs, which count as too small."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Ratio:
     """pairs in which both runs are censored: they say nothing, and are not counted"""
     pairs: int = 0
     """those that count"""
+    p: float | None = None
+    """two-sided p-value of Student's t test that it is 1; None where the values have no spread to judge by"""
 
 
 def estimate(values: Sequence[float]) -> Estimate:
@@ -52,6 +56,43 @@ def student_interval(values: Sequence[float]) -> tuple[float, float]:
     return known.mean - half, known.mean + half
 
 
+def student_p(mean: float, error: float, freedom: float) -> float | None:
+    """Two-sided p-value of Student's t test that a mean with this standard error is 0; None without an error."""
+    from scipy import stats
+
+    if error == 0:
+        return None if mean else 1.0
+    return float(2 * stats.t.sf(abs(mean) / error, freedom))
+
+
+def mean_of_groups(groups: Sequence[Mapping[int, float]]) -> Ratio:
+    """The mean of the means of some groups of ratios, each over all its own seeds, with its 95 % interval.
+
+    A group's seeds spread about its mean. A seed's deviations in all groups that have it are added before they are
+    squared, because what a seed draws is the same in every group; so with the same seeds everywhere this is Student's
+    interval of the seeds' means. Degrees of freedom: Welch and Satterthwaite's, but never more than seeds less one.
+    """
+    from scipy import stats
+
+    known = [estimate(list(group.values())) for group in groups]
+    of_seed: dict[int, float] = {}
+    variances = []
+    for group, own in zip(groups, known, strict=True):
+        assert own.std is not None, "a group needs two values at least"
+        n = len(group)
+        variances.append((own.std / len(groups)) ** 2 / n)
+        weight = 1 / (len(groups) * math.sqrt(n * (n - 1)))
+        for seed, value in group.items():
+            of_seed[seed] = of_seed.get(seed, 0.0) + weight * (value - own.mean)
+    mean = math.fsum(one.mean for one in known) / len(groups)
+    error = math.sqrt(math.fsum(value**2 for value in of_seed.values()))
+    spread = math.fsum(v**2 / (len(group) - 1) for v, group in zip(variances, groups, strict=True))
+    freedom = min(math.fsum(variances) ** 2 / spread, len(of_seed) - 1) if spread else len(of_seed) - 1
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * error
+    pairs = sum(map(len, groups))
+    return Ratio(mean, mean - half, mean + half, "", pairs=pairs, p=student_p(mean - 1, error, freedom))
+
+
 def paired_ratio(
     baseline: Sequence[float], other: Sequence[float], baseline_censored: Sequence[bool], censored: Sequence[bool]
 ) -> Ratio | None:
@@ -65,8 +106,10 @@ def paired_ratio(
     if not known:
         return None
     logs = estimate([math.log(b / o) for b, o, _, _ in known])
-    bound = {(False, False): "", (True, False): ">", (False, True): "<", (True, True): "?"}[
-        any(pair[2] for pair in known), any(pair[3] for pair in known)
-    ]
-    low, high = (None, None) if logs.std is None else map(math.exp, student_interval(logs.values))
-    return Ratio(math.exp(logs.mean), low, high, bound, len(pairs) - len(known), len(known))
+    bound = BOUNDS[any(pair[2] for pair in known), any(pair[3] for pair in known)]
+    left_out = len(pairs) - len(known)
+    if logs.std is None:
+        return Ratio(math.exp(logs.mean), None, None, bound, left_out, len(known))
+    low, high = student_interval(logs.values)
+    p = student_p(logs.mean, logs.std / math.sqrt(len(known)), len(known) - 1)
+    return Ratio(math.exp(logs.mean), math.exp(low), math.exp(high), bound, left_out, len(known), p)

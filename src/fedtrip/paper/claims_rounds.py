@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from fedtrip.history import History
 from fedtrip.paper.entries.rounds_cases import case_name, case_title
@@ -13,7 +13,7 @@ from fedtrip.paper.published import published
 from fedtrip.paper.settings import METHOD_TITLES
 from fedtrip.paper.tables import gflops_of_a_round
 from fedtrip.paper.verdict import FEWEST_SEEDS, NOT, OPEN, PARTLY, REPRODUCED, Verdict, told, verdict_of
-from fedtrip.statistics import Ratio, estimate, student_interval
+from fedtrip.statistics import BOUNDS, Ratio, estimate, mean_of_groups
 from fedtrip.variants import rounds_to_target
 
 
@@ -79,12 +79,12 @@ def mean_reduction(findings: Findings, method: str, name: str) -> Verdict:
     said = published()["claims"][name]["per_cent"]
     by_table = [rounds["fedtrip"] / rounds[method] for _, rounds, _ in _table4_cases()]
     cases = [case for case, _, _ in _table4_cases()]
-    ratio, used = _mean_of_cases(findings, cases, lambda _case: METHOD_TITLES[method], lambda _case, _method: 1.0)
+    ratio, over = _mean_of_cases(findings, cases, lambda _case: METHOD_TITLES[method], lambda _case, _method: 1.0)
     return Verdict(
         f"fewer rounds than {METHOD_TITLES[method]}, mean over cases",
         f"−{said} %",
         f"−{100 * (1 - estimate(by_table).mean):.2f} %",
-        _reduction(ratio, used),
+        _reduction(ratio, over),
         verdict_of(ratio, 1 - said / 100),
     )
 
@@ -105,45 +105,55 @@ def gflops(findings: Findings) -> Verdict:
         ours = {label: value.estimate.mean * cost[case, label] for label, value in found.items() if value is not None}
         if ours:
             best[case] = min(ours, key=lambda label: ours[label])
-    ratio, used = _mean_of_cases(findings, list(best), lambda case: best[case], lambda case, label: cost[case, label])
+    ratio, over = _mean_of_cases(findings, list(best), lambda case: best[case], lambda case, label: cost[case, label])
     return Verdict(
         "fewer GFLOPs than the best baseline of each case, mean over cases",
         f"−{said} %",
         f"−{100 * (1 - estimate(by_table).mean):.2f} %",
-        _reduction(ratio, used),
+        _reduction(ratio, over),
         verdict_of(ratio, 1 - said / 100),
     )
 
 
 def _mean_of_cases(
     findings: Findings, cases: Sequence[str], other: Callable[[str], str], price: Callable[[str, str], float]
-) -> tuple[Ratio | None, int]:
-    """Mean over cases of FedTrip's priced rounds over another's, for each seed; its interval over the seeds.
+) -> tuple[Ratio | None, str]:
+    """Mean over cases of FedTrip's priced rounds over another's, each over all its seeds; and over what it is.
 
-    Only seeds that every used case has; a case is used if it has at least `FEWEST_SEEDS` of them.
+    A seed on which neither reached the target says nothing and is not counted. A case with fewer than `FEWEST_SEEDS`
+    has no spread and is left out; it is named.
     """
-    tables: list[Mapping[int, float]] = []
+    groups: list[dict[int, float]] = []
+    short = []
+    censored_ours = censored_theirs = False
+    titles = {case: title for case, _, title in _table4_cases()}
     for case in cases:
-        ours, theirs = findings.runs(case, "FedTrip"), findings.runs(case, other(case))
-        seeds = sorted(ours.keys() & theirs.keys())
-        if len(seeds) < FEWEST_SEEDS:
+        ours, theirs = findings.paired(case, "FedTrip", other(case))
+        pairs = [pair for pair in zip(ours, theirs, strict=True) if not all(_never(run) for run in pair)]
+        if len(pairs) < FEWEST_SEEDS:
+            short += [f"{titles[case]}: {len(pairs)} pair{'s'[: len(pairs) != 1]}"] * bool(pairs)
             continue
         weight = price(case, "FedTrip") / price(case, other(case))
-        tables.append({s: weight * _rounds(ours[s]) / _rounds(theirs[s]) for s in seeds})
-    common = sorted(set.intersection(*(set(table) for table in tables))) if tables else []
-    if len(common) < FEWEST_SEEDS:
-        return None, 0
-    means = [math.fsum(table[seed] for table in tables) / len(tables) for seed in common]
-    low, high = student_interval(means)
-    return Ratio(estimate(means).mean, low, high, ""), len(tables)
+        groups.append({mine.experiment.seed: weight * _rounds(mine) / _rounds(their) for mine, their in pairs})
+        censored_ours |= any(_never(mine) for mine, _ in pairs)
+        censored_theirs |= any(_never(their) for _, their in pairs)
+    if not groups:
+        return None, ""
+    ratio = replace(mean_of_groups(groups), bound=BOUNDS[censored_ours, censored_theirs])
+    without = f" (without {'; '.join(short)})" if short else ""
+    return ratio, f"over {len(groups)} case{'s'[: len(groups) != 1]}, {ratio.pairs} pairs{without}"
+
+
+def _never(run: History) -> bool:
+    return rounds_to_target([run])[1][0]
 
 
 def _rounds(run: History) -> float:
     return rounds_to_target([run])[0][0]
 
 
-def _reduction(ratio: Ratio | None, cases: int) -> str:
+def _reduction(ratio: Ratio | None, over: str) -> str:
     if ratio is None or ratio.low is None or ratio.high is None:
         return ""
     shown = [f"{100 * (value - 1):+.1f} %".replace("-", "−") for value in (ratio.mean, ratio.low, ratio.high)]
-    return f"{shown[0]} [{shown[1]}, {shown[2]}] over {cases} cases"
+    return f"{ratio.bound}{shown[0]} [{shown[1]}, {shown[2]}] {over}"
