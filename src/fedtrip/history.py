@@ -50,6 +50,11 @@ class History:
         return sum(last) / len(last) if last else None
 
     @property
+    def final_model_accuracy(self) -> float | None:
+        """Test accuracy of the final model, which is the last round's; None if that was not evaluated."""
+        return self.records[-1].accuracy if self.records else None
+
+    @property
     def best_accuracy(self) -> float | None:
         """The highest test accuracy of any round."""
         return max((accuracy for _, accuracy in self.curve), default=None)

@@ -47,6 +47,7 @@ class Result(History):
             "target": target,
             "rounds_to_target": reached,
             "final_accuracy": self.final_accuracy,
+            "final_model_accuracy": self.final_model_accuracy,
             "best_accuracy": self.best_accuracy,
             "gflops": whole["gflops"],
             "gflops_per_round": self.gflops_per_round,

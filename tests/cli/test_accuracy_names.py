@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 import fedtrip as package
 from fedtrip.runs import read_summary
 
@@ -29,7 +31,8 @@ def test_a_run_names_both_and_evaluate_the_second(fedtrip, here):
     assert printed["accuracy"] == last, "a fraction for programs"
 
 
-def test_the_lines_of_progress_are_in_per_cent(fedtrip, here):
+@pytest.mark.usefixtures("here")
+def test_the_lines_of_progress_are_in_per_cent(fedtrip):
     told = fedtrip("run", *SMALL, "--out", "mine").err
     assert re.search(r"12/12  accuracy \d+\.\d\d%  loss", told)
     assert not FRACTION.search(told)

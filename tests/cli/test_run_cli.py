@@ -93,7 +93,10 @@ def test_overwrite(fedtrip, here):
 def test_evaluate_tests_the_stored_model(fedtrip, here):
     fedtrip("run", *SMALL, "--out", "mine", "-q")
     last = json.loads((here / "mine/metrics.jsonl").read_text().splitlines()[-1])
-    assert f"test accuracy {last['accuracy']:.4f}, loss {last['loss']:.4f}" in fedtrip("evaluate", "mine").out
+    assert (
+        f"accuracy of the final model {last['accuracy']:.2%}, loss {last['loss']:.4f}"
+        in fedtrip("evaluate", "mine").out
+    )
     printed = json.loads(fedtrip("evaluate", "mine", "--json").out)
     assert (printed["accuracy"], printed["loss"]) == (last["accuracy"], last["loss"])
     assert package.evaluate("mine") == (last["accuracy"], last["loss"])

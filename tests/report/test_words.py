@@ -89,9 +89,9 @@ def test_the_methods_own_momentum_is_no_other_setting_but_a_chosen_one_is(make_r
     [
         ([8], {}, "one reached 90% in 8 rounds."),
         ([8, 9], {}, "one reached 90% in 8.5 rounds, the mean of 2 trials."),
-        ([None], {}, "one did not reach 90% in 20 rounds; it ended at 38.75%."),
+        ([None], {}, "one did not reach 90% in 20 rounds; its final accuracy is 38.75%."),
         ([None, 3], {}, "one reached 90% in 1 of 2 trials."),
-        ([8], {"target": None}, "one ended at 95.00% test accuracy; no target was set."),
+        ([8], {"target": None}, "one has a final accuracy of 95.00%; no target was set."),
     ],
 )
 def test_one_method_alone(make_runs, reached, fields, told):

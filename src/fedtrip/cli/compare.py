@@ -187,7 +187,7 @@ class _Progress:
             if trial.name not in self._events:
                 self._events[trial.name] = self._open_events(trial.out)
             self._events[trial.name](record)
-        accuracy = "" if record.accuracy is None else f": {record.accuracy:.4f}"
+        accuracy = "" if record.accuracy is None else f": {record.accuracy:.2%}"
         self._live.advance(trial.name + accuracy, steps)
         if (message := refusals(record)) is not None:
             self._live.warn(f"{trial.name}: {message}")

@@ -65,7 +65,7 @@ def note_of(record: RoundRecord, target: float | None) -> str:
     if record.accuracy is None:
         return "not evaluated"
     reached = " ✓" if target is not None and record.accuracy >= target else ""
-    return f"accuracy {record.accuracy:.4f}  loss {record.loss:.3f}{reached}"
+    return f"accuracy {record.accuracy:.2%}  loss {record.loss:.3f}{reached}"
 
 
 def refusals(record: RoundRecord) -> str | None:

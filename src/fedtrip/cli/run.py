@@ -181,7 +181,7 @@ def evaluate(
     data_dir: DataDir = None,
     as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> None:
-    """Test a stored model on its experiment's test set.
+    """Test a stored model on its experiment's test set: the accuracy of the final model, after the last round.
 
     Example: fedtrip evaluate runs/mine
     """
@@ -191,7 +191,9 @@ def evaluate(
     if as_json:
         print_json({"run": str(run_folder), "accuracy": accuracy, "loss": loss if math.isfinite(loss) else None})
     else:
-        out.print(f"{run_folder}: test accuracy {accuracy:.4f}, loss {loss:.4f}", markup=False, soft_wrap=True)
+        out.print(
+            f"{run_folder}: accuracy of the final model {accuracy:.2%}, loss {loss:.4f}", markup=False, soft_wrap=True
+        )
 
 
 def _on_engine(
@@ -243,6 +245,8 @@ def _print_summary(summary: dict[str, Any], where: Path) -> None:
         if reached is not None
         else ("none" if target is None else f"not reached in {summary['rounds']}"),
         "final accuracy": _percent(summary["final_accuracy"]) + "  (mean of the last 10 evaluated rounds)",
+        "final model": _percent(summary["final_model_accuracy"])
+        + "  (accuracy of the final model, after the last round)",
         "best accuracy": _percent(summary["best_accuracy"]),
         "traffic": f"{summary['megabytes']:.2f} MB, all clients, down and up",
         "computing": f"{summary['gmacs_total']:.2f} GMACs, all clients, forward and backward",

@@ -63,7 +63,7 @@ def _text(config: Mapping[str, Any], name: str) -> str:
 
 
 def _tell(record: RoundRecord) -> None:
-    accuracy = "" if record.accuracy is None else f", accuracy {record.accuracy:.4f}"
+    accuracy = "" if record.accuracy is None else f", accuracy {record.accuracy:.2%}"
     used = len(record.clients) - len(record.refused)
     log.info("round %d: %d of %d clients%s", record.round, used, len(record.clients), accuracy)
     for client, reason in record.refused.items():

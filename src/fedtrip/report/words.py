@@ -36,10 +36,10 @@ def in_words(part: Part, clients: ClientView | None) -> Words:
 
 def _alone(row: Row) -> str:
     if row.target is None:
-        return f"{row.variant} ended at {row.final_accuracy.mean:.2%} test accuracy; no target was set."
+        return f"{row.variant} has a final accuracy of {row.final_accuracy.mean:.2%}; no target was set."
     if row.censored == row.trials:
         return (
-            f"{row.variant} did not reach {row.target:.0%} in {row.rounds.mean:.0f} rounds; it ended at "
+            f"{row.variant} did not reach {row.target:.0%} in {row.rounds.mean:.0f} rounds; its final accuracy is "
             f"{row.final_accuracy.mean:.2%}."
         )
     if row.censored:
