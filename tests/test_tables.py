@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fedtrip.statistics import Ratio, estimate
-from fedtrip.tables import as_csv, as_markdown, as_records, cells, header
+from fedtrip.tables import as_csv, as_markdown, as_records, cells, header, note
 from fedtrip.variants import Row
 
 
@@ -87,3 +87,28 @@ def test_markdown_is_a_table():
 def test_as_csv_needs_a_row():
     with pytest.raises(IndexError):
         as_csv([])
+
+
+@pytest.mark.parametrize(
+    ("rows", "named"),
+    [
+        ([row()], {"±", "95 % interval", "GFLOPs"}),
+        ([row(censored=1, speedup=Ratio(0.8, 0.7, 0.9, "<"))], {"±", "95 % interval", "GFLOPs", "'>'", "'<'"}),
+        ([row(censored=1, speedup=Ratio(0.8, 0.7, 0.9, ">"))], {"±", "95 % interval", "GFLOPs", "'>'"}),
+        ([row(censored=1, speedup=Ratio(0.8, 0.7, 0.9, "?"))], {"±", "95 % interval", "GFLOPs", "'>'", "'?'"}),
+        (
+            [row(censored=1, speedup=Ratio(0.8, 0.7, 0.9, "", 1, 2))],
+            {"±", "95 % interval", "GFLOPs", "'>'", "(2 of 3)"},
+        ),
+        ([row(rounds=estimate([9.0]), speedup=Ratio(1.5, None, None, ""), final_accuracy=estimate([0.9]),
+              gflops=None, megabytes=estimate([1.0]), gmacs=estimate([1.0]))], set()),
+        ([row(target=None, speedup=None)], {"±", "GFLOPs"}),
+    ],
+)  # fmt: skip
+def test_the_note_names_only_what_is_in_the_table(rows, named):
+    told = note(rows)
+    every = {"±", "95 % interval", "GFLOPs", "'>'", "'<'", "'?'", "(2 of 3)"}
+    assert {mark for mark in every if mark in told} == named
+    assert ("Speed-up" in told) == any(one.speedup is not None for one in rows)
+    assert ("Rounds to target" in told) == any(one.target is not None for one in rows)
+    assert told in as_markdown(rows, "a title")

@@ -1,6 +1,7 @@
 """The record in results/: its tables and its page are what its runs give."""
 
 import math
+import re
 from pathlib import Path
 from statistics import mean
 
@@ -36,6 +37,16 @@ def test_a_table_is_what_the_runs_give(name, archive, tmp_path):
     ENTRIES[name].write(Findings(ENTRIES[name].lines, archive), tmp_path)
     for file in ("table.md", "table.csv", "table.json"):
         assert (tmp_path / file).read_text() == (RESULTS / name / file).read_text(), f"{name}: run `make results`"
+
+
+@pytest.mark.parametrize("name", FROM_RUNS)
+def test_a_note_explains_the_marks_that_are_in_its_table_and_no_others(name):
+    lines = (RESULTS / name / "table.md").read_text().splitlines()
+    cells = [cell for line in lines if line.startswith("|") for cell in line.strip("| ").split(" | ")]
+    ours = [cell for cell in cells if re.match(r"[<>?]\d+\.\d", cell)]  # the paper prints some of its own: >4
+    notes = " ".join(line for line in lines if not line.startswith("|"))
+    assert {mark for mark in "<>?" if f"'{mark}'" in notes} == {cell[0] for cell in ours}
+    assert ("neither run reached" in notes) == any(re.search(r"\] \(\d+ of \d+\)", cell) for cell in cells)
 
 
 def test_the_page_is_made_of_the_tables(archive):
