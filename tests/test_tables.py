@@ -100,7 +100,7 @@ def test_as_csv_needs_a_row():
             [row(censored=1, speedup=Ratio(0.8, 0.7, 0.9, "", 1, 2))],
             {"±", "95 % interval", "GFLOPs", "'>'", "(2 of 3)"},
         ),
-        ([row(rounds=estimate([9.0]), speedup=Ratio(1.5, None, None, ""), final_accuracy=estimate([0.9]),
+        ([row(trials=1, rounds=estimate([9.0]), speedup=Ratio(1.5, None, None, ""), final_accuracy=estimate([0.9]),
               gflops=None, megabytes=estimate([1.0]), gmacs=estimate([1.0]))], set()),
         ([row(target=None, speedup=None)], {"±", "GFLOPs"}),
     ],

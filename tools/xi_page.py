@@ -11,7 +11,7 @@ from fedtrip.paper.entries.choice import chosen, gain_on, standings_table
 from fedtrip.paper.entries.xi import VARIANTS
 from fedtrip.paper.entries.xi_lines import BASELINE, CHOICE_SEEDS, xi_lines
 from fedtrip.paper.entry import Findings
-from fedtrip.paper.page import points
+from fedtrip.paper.page import note_on_marks, points
 from fedtrip.paper.registry import ENTRIES
 from tools.xi_tables import kept_table, mu_seeds, mu_table, papers_table
 
@@ -50,9 +50,9 @@ were added, and annealed was made to end at 1/gap instead of 1/√gap, after thr
 
 {standings}
 
-Lowest gain: mean final accuracy less FedAvg's, in points, in the case where that is smallest. Before a speed-up, `>`
-says that FedAvg missed the target in some trial and `<` that the variant did, so that the truth is higher or lower;
-`?` says both. [Case by case](reproduction.md#the-study-of-ξ).
+Lowest gain: mean final accuracy less FedAvg's, in points, in the case where that is smallest.
+{marks}
+[Case by case](reproduction.md#the-study-of-ξ).
 
 ![Rounds to target and final accuracy of every rule in every case](reproduction/xi-xi.png)
 
@@ -155,12 +155,16 @@ CONCLUSIONS = """## What follows
 def xi_page(archive: Archive) -> str:
     """The whole page."""
     findings, pushed = (Findings(ENTRIES[name].lines, archive) for name in ("xi", "push"))
+    tables = {
+        "standings": standings_table(findings, VARIANTS),
+        "papers": papers_table(findings, pushed).markdown(),
+        "kept": kept_table(findings).markdown(),
+        "mus": mu_table(findings, mu_seeds(findings)).markdown(),
+    }
     return PAGE.format(
+        **tables,
+        marks=note_on_marks("\n".join(tables.values())),
         trials=trials_of(Findings(xi_lines(), archive)),
-        standings=standings_table(findings, VARIANTS),
-        papers=papers_table(findings, pushed).markdown(),
-        kept=kept_table(findings).markdown(),
-        mus=mu_table(findings, mu_seeds(findings)).markdown(),
         mu_trials=f"{len(mu_seeds(findings))}",
         conclusions=CONCLUSIONS,
         limit=f"{FedTrip.reach}",

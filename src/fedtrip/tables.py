@@ -9,17 +9,42 @@ from dataclasses import asdict
 from typing import Any
 
 from fedtrip.device import FORMULA
+from fedtrip.history import LAST_ROUNDS
 from fedtrip.statistics import Estimate, Ratio
 from fedtrip.variants import Row
 
-NOTE = (
-    "Rounds to target: first round with test accuracy ≥ target, mean ± standard deviation over trials; "
-    "'>' marks means in which a run that never got there counts as its last round. Speed-up: fedavg's rounds over the "
-    "method's, geometric mean paired by seed, 95 % interval; such runs make it at least ('>') or at most ('<') what is "
-    "shown, or either ('?'). Final accuracy: mean of the last 10 evaluated rounds. "
-    "GFLOPs: the paper's accounting, one client, forward passes and attaching operations, to target; MB: all clients, "
-    "down and up, to target."
-)
+FINAL_ACCURACY = f"Final accuracy: mean of the last {LAST_ROUNDS} evaluated rounds."
+BOUND_WORDS = {">": "at least ('>')", "<": "at most ('<')", "?": "at least or at most ('?')"}
+
+
+def note(rows: Sequence[Row]) -> str:
+    """How to read the table: of its columns and marks those that it has."""
+    told = ["Mean ± standard deviation over trials."] if any(row.trials > 1 for row in rows) else []
+    if any(row.target is not None for row in rows):
+        censored = any(row.censored and row.target is not None for row in rows)
+        marked = "; '>' marks means in which a run that never got there counts as its last round" if censored else ""
+        told.append(f"Rounds to target: first round with test accuracy ≥ target{marked}.")
+        told += _note_on_speedups([row.speedup for row in rows if row.speedup is not None])
+    told.append(FINAL_ACCURACY)
+    if any(row.gflops is not None for row in rows):
+        told.append("GFLOPs: the paper's accounting, one client, forward passes and attaching operations.")
+    extent = "to target" if any(row.target is not None for row in rows) else "those of the whole run"
+    return " ".join([*told, f"MB: all clients, down and up. Costs are {extent}."])
+
+
+def _note_on_speedups(speedups: Sequence[Ratio]) -> list[str]:
+    if not speedups:
+        return []
+    told = "Speed-up: fedavg's rounds over the method's"
+    if any(ratio.low is not None for ratio in speedups):
+        told += ", geometric mean paired by seed, 95 % interval"
+    bounds = [words for mark, words in BOUND_WORDS.items() if any(ratio.bound == mark for ratio in speedups)]
+    if bounds:
+        told += f"; such runs make it {', or '.join(bounds)} what is shown"
+    partial = next((ratio for ratio in speedups if ratio.left_out), None)
+    if partial is not None:
+        told += f"; {_counted(partial)}: on the other seeds neither reached the target"
+    return [f"{told}."]
 
 
 def header(rows: Sequence[Row]) -> list[str]:
@@ -38,8 +63,8 @@ def further_header(rows: Sequence[Row]) -> list[str]:
 def further_note(rows: Sequence[Row]) -> str:
     """How to read these columns."""
     return (
-        "GMACs: ours, all clients and the server, forward and backward, to target. kB kept: what a client stores "
-        "between its rounds." + (f" s (estimate): {FORMULA}." if rows[0].device_seconds is not None else "")
+        "GMACs: ours, all clients and the server, forward and backward. kB kept: what a client stores between its "
+        "rounds." + (f" s (estimate): {FORMULA}." if rows[0].device_seconds is not None else "")
     )
 
 
@@ -69,7 +94,7 @@ def as_markdown(rows: Sequence[Row], title: str) -> str:
     titles = [*header(rows), *further_header(rows)]
     lines = [titles, ["---"] * len(titles), *([*cells(row), *further_cells(row)] for row in rows)]
     table = "\n".join(map(markdown_row, lines))
-    return f"# {title}\n\n{table}\n\n{NOTE} {further_note(rows)}\n"
+    return f"# {title}\n\n{table}\n\n{note(rows)} {further_note(rows)}\n"
 
 
 def markdown_row(texts: Sequence[str]) -> str:
@@ -121,5 +146,8 @@ def interval(ratio: Ratio | None) -> str:
         return "–"
     mean = f"{ratio.bound}{ratio.mean:.2f}×"
     ends = "" if ratio.low is None or ratio.high is None else f" [{ratio.low:.2f}, {ratio.high:.2f}]"
-    counted = f" ({ratio.pairs} of {ratio.pairs + ratio.left_out})" if ratio.left_out else ""
-    return mean + ends + counted
+    return mean + ends + (f" {_counted(ratio)}" if ratio.left_out else "")
+
+
+def _counted(ratio: Ratio) -> str:
+    return f"({ratio.pairs} of {ratio.pairs + ratio.left_out})"

@@ -212,7 +212,7 @@ class _Progress:
 
 def _show(comparison: Comparison, as_json: bool) -> None:
     from fedtrip.comparison_folder import PLOT, REPORT, TABLE
-    from fedtrip.tables import NOTE, as_records, cells, further_cells, further_header, further_note, header
+    from fedtrip.tables import as_records, cells, further_cells, further_header, further_note, header, note
 
     for label, runs in comparison.results.items():
         for run in runs:
@@ -239,7 +239,7 @@ def _show(comparison: Comparison, as_json: bool) -> None:
             style="bold" if row.rounds.mean == best and not row.censored else "",
         )
     out.print(table)
-    out.print(NOTE, style="dim", markup=False)
+    out.print(note(rows), style="dim", markup=False)
     if rows[0].device_seconds is not None:
         further = Table(box=box.SIMPLE_HEAD)
         for number, name in enumerate(["variant", *further_header(rows)]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from fedtrip.files import write_json, write_text
 from fedtrip.statistics import Estimate
-from fedtrip.tables import markdown_row
+from fedtrip.tables import BOUND_WORDS, markdown_row
 
 MISSING = "–"
 
@@ -30,9 +31,11 @@ class Page:
 
     def write(self, folder: Path) -> None:
         """table.md, table.csv and table.json."""
-        parts = [f"# {self.title}", self.markdown(), *self.notes, *(f"![{self.title}]({f}.png)" for f in self.figures)]
+        marks = note_on_marks("\n".join([self.markdown(), *self.notes]))
+        notes = [note for note in [*self.notes, marks] if note]
+        parts = [f"# {self.title}", self.markdown(), *notes, *(f"![{self.title}]({f}.png)" for f in self.figures)]
         write_text(folder / "table.md", "\n\n".join(part for part in parts if part) + "\n")
-        write_json(folder / "table.json", {"title": self.title, "notes": self.notes, "cells": list(self.records)})
+        write_json(folder / "table.json", {"title": self.title, "notes": notes, "cells": list(self.records)})
         buffer = io.StringIO()
         names = list(dict.fromkeys(name for record in self.records for name in record))
         writer = csv.DictWriter(buffer, fieldnames=names, lineterminator="\n")
@@ -46,6 +49,20 @@ class Page:
             return "No run is finished yet." if not self.records else ""
         lines = [self.header, ["---", *["---:"] * (len(self.header) - 1)], *self.rows]
         return "\n".join(map(markdown_row, lines))
+
+
+def note_on_marks(tables: str) -> str:
+    """What the marks of some Markdown tables mean, of those that are there."""
+    found = re.findall(r"\| ([<>?])[\d,]+\.\d", tables)
+    meant = [words for mark, words in BOUND_WORDS.items() if mark in found]
+    told = []
+    if meant:
+        told.append(
+            f"A run that never reached the target counts as its last round; the truth is then {' or '.join(meant)} what is shown."
+        )
+    if re.search(r"[×\]] \(\d+ of \d+\)", tables):
+        told.append("(n of m) behind a ratio: on the other seeds neither run reached the target, which says nothing.")
+    return " ".join(told)
 
 
 def spread(value: Estimate, digits: int = 1, scale: float = 1.0, *, bound: str = "") -> str:

@@ -24,7 +24,7 @@ from fedtrip.report.parts import Part, make_parts
 from fedtrip.report.settings import own_settings, shared_settings
 from fedtrip.report.words import Words, in_words, mean_worst
 from fedtrip.result import versions as versions_here
-from fedtrip.tables import NOTE, cells, further_cells, further_header, further_note, header
+from fedtrip.tables import cells, further_cells, further_header, further_note, header, note
 from fedtrip.variants import Row
 
 LAST_FIRST = 1e300
@@ -56,6 +56,8 @@ class _Section:
     own: dict[str, dict[str, str]]
     with_bands: bool
     with_target: bool
+    with_missed: bool
+    with_shorter: bool
     note: str
 
 
@@ -128,7 +130,9 @@ def _section(part: Part, clients: ClientView | None, why: str) -> _Section:
         own=own_settings(part),
         with_bands=any(len(runs) > 1 for runs in part.histories.values()),
         with_target=any(row.target is not None for row in part.rows),
-        note=f"{NOTE} {further_note(part.rows)}",
+        with_missed=any(row.censored for row in part.rows),
+        with_shorter=len({len(run.records) for runs in part.histories.values() for run in runs}) > 1,
+        note=f"{note(part.rows)} {further_note(part.rows)}",
     )
 
 

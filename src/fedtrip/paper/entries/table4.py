@@ -14,9 +14,8 @@ from fedtrip.paper.settings import METHOD_TITLES
 from fedtrip.tables import interval
 
 NOTES = [
-    "Ours: mean ± standard deviation over the trials (their number in brackets); '>' where runs that never reached the "
-    "target count as their last round. Speed-up: FedAvg's rounds over the method's, geometric mean paired by seed with "
-    "its 95 % interval; beside it the paper's ratio of means.",
+    "Ours: mean ± standard deviation over the trials (their number in brackets). Speed-up: FedAvg's rounds "
+    "over the method's, geometric mean paired by seed with its 95 % interval; beside it the paper's ratio of means.",
     "EMNIST47 is made of real EMNIST images in the classes of the *balanced* split, but it is not that split.",
 ]
 

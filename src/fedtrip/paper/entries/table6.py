@@ -14,9 +14,9 @@ from fedtrip.paper.settings import DATASET_TITLES, METHOD_TITLES, PARTITION_TITL
 from fedtrip.tables import interval
 
 NOTE = (
-    "Multiple: the method's rounds over FedTrip's, ours as the geometric mean paired by seed with its 95 % interval; "
-    "'>' and '<' where runs that never reached the target count as their last round. The number of trials is in "
-    "brackets: where it is smaller, they are the first ones, and a multiple is of the seeds that both have."
+    "Multiple: the method's rounds over FedTrip's, ours as the geometric mean paired by seed with its 95 % interval. "
+    "The number of trials is in brackets: where it is smaller, they are the first ones, and a multiple is of the seeds "
+    "that both have."
 )
 
 
