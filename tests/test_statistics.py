@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedtrip.statistics import estimate, mean_of_groups, paired_ratio
+from fedtrip.statistics import estimate, holm, mean_of_groups, paired_ratio
 
 
 def test_mean_and_deviation_by_hand():
@@ -103,3 +103,18 @@ def test_few_seeds_in_a_group_that_spreads_leave_few_degrees_of_freedom():
     found = mean_of_groups([{0: 0.2, 1: 1.2}, dict.fromkeys(range(10), 0.7)])
     half = stats.t.ppf(0.975, 1) * math.sqrt(0.5 / 2) / 2
     assert (found.low, found.high) == pytest.approx((0.7 - half, 0.7 + half))
+
+
+def test_holms_correction_by_hand():
+    """Sorted 0.005, 0.01, 0.03, 0.04 times 4, 3, 2, 1: 0.02, 0.03, 0.06, 0.04; never below the one before: 0.06."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])
+    assert holm([]) == []
+
+
+def test_the_p_value_of_a_ratio_is_that_of_the_paired_t_test_on_the_logarithms():
+    baseline, other = [30.0, 42.0, 25.0, 38.0], [20.0, 30.0, 25.0, 19.0]
+    expected = stats.ttest_rel([math.log(b) for b in baseline], [math.log(o) for o in other]).pvalue
+    assert paired_ratio(baseline, other, [False] * 4, [False] * 4).p == pytest.approx(expected)
+    assert paired_ratio([9.0, 8.0], [9.0, 8.0], [False] * 2, [False] * 2).p == 1.0, "no difference anywhere"
+    assert paired_ratio([9.0, 8.0], [18.0, 16.0], [False] * 2, [False] * 2).p is None, "no spread to judge by"

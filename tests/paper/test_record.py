@@ -1,5 +1,6 @@
 """The record in results/: its tables and its page are what its runs give."""
 
+import json
 import math
 import re
 from pathlib import Path
@@ -8,19 +9,23 @@ from statistics import mean
 import pytest
 from tools.reproduction_page import page, record
 from tools.xi_page import xi_page
-from tools.xi_tables import papers_table
+from tools.xi_tables import default_table, papers_table
 
 from fedtrip.archive import Archive
 from fedtrip.methods import IN_TABLES, FedTrip, options_of
-from fedtrip.paper.entries import push, reach
+from fedtrip.paper.claims import NEGLIGIBLE
+from fedtrip.paper.entries import push, reach, table7
 from fedtrip.paper.entries.choice import cases_of, chosen, gain_on, speedup_on
+from fedtrip.paper.entries.rounds_cases import case_title
 from fedtrip.paper.entries.xi import VARIANTS
-from fedtrip.paper.entries.xi_lines import BASELINE, KEPT, OTHER_MUS, RULES, mu_case, mu_label, study_cases
+from fedtrip.paper.entries.xi_lines import BASELINE, HARDER, KEPT, OTHER_MUS, RULES, mu_case, mu_label, study_cases
 from fedtrip.paper.entry import Findings
 from fedtrip.paper.measures import speedup
 from fedtrip.paper.registry import ENTRIES
 from fedtrip.paper.reproduction import RUNS
 from fedtrip.paper.settings import METHOD_TITLES
+from fedtrip.statistics import holm
+from fedtrip.tables import interval
 
 TOP = Path(__file__).parents[2]
 RESULTS = TOP / "results"
@@ -47,6 +52,85 @@ def test_a_note_explains_the_marks_that_are_in_its_table_and_no_others(name):
     notes = " ".join(line for line in lines if not line.startswith("|"))
     assert {mark for mark in "<>?" if f"'{mark}'" in notes} == {cell[0] for cell in ours}
     assert ("neither run reached" in notes) == any(re.search(r"\] \(\d+ of \d+\)", cell) for cell in cells)
+
+
+def test_the_claims_say_which_survive_holms_correction():
+    page = json.loads((RESULTS / "claims" / "table.json").read_text())
+    tested = [cell for cell in page["cells"] if cell["p"] is not None]
+    assert [cell["p_holm"] for cell in tested] == pytest.approx(holm([cell["p"] for cell in tested]))
+    assert {cell["claim"] for cell in tested} >= {
+        cell["claim"] for cell in page["cells"] if re.search(r"× \[|MOON is|mean over cases", f"{cell}")
+    }
+    (said,) = (note for note in page["notes"] if "Holm" in note)
+    assert f"{len(tested)} claims" in said
+    surviving = {cell["claim"] for cell in tested if cell["p_holm"] < 0.05}
+    assert {claim for claim in (cell["claim"] for cell in tested) if f"*{claim}*" in said} == surviving
+    assert 0 < len(surviving) < len(tested)
+
+
+def test_all_rules_of_the_verdicts_stand_on_the_page():
+    page = (TOP / "docs" / "reproduction.md").read_text()
+    for words in ("MOON is the worst", "lies below 0", f"below {NEGLIGIBLE:.0%}", "the μ with the highest mean"):
+        assert words in page.split("## Table 2")[0].split("Verdict, by rule")[1], words
+
+
+def test_a_value_that_stands_in_for_a_run_that_ended_is_marked(archive):
+    findings = Findings(ENTRIES["table7"].lines, archive)
+    marked = 0
+    for cell in json.loads((RESULTS / "table7" / "table.json").read_text())["cells"]:
+        runs = findings.runs(table7.case_name(cell["local_epochs"]), METHOD_TITLES[cell["method"]]).values()
+        ended = [run for run in runs if run.ended is not None and run.records[-1].round <= cell["round"]]
+        assert cell["ended_early"] == len(ended)
+        marked += bool(ended)
+    lines = (RESULTS / "table7" / "table.md").read_text().splitlines()
+    assert sum("†" in line for line in lines if line.startswith("|")) == marked > 0
+    assert any(line.startswith("†: ") for line in lines)
+    for name in ("xi", "push", "reach"):
+        for line in ENTRIES[name].lines:
+            ended = [run for run in Findings([line], archive).runs(line.case, line.label).values() if run.ended]
+            assert not ended or "†" in (RESULTS / name / "table.md").read_text()
+
+
+def test_pooled_intervals_say_what_they_assume():
+    for path in (RESULTS / "xi" / "table.md", RESULTS / "push" / "table.md", TOP / "docs" / "xi.md"):
+        assert "as if they were independent" in path.read_text()
+
+
+def test_the_page_on_xi_says_where_the_default_is_not_faster_than_the_papers_preset(archive):
+    findings, pushed = (Findings(ENTRIES[name].lines, archive) for name in ("xi", "push"))
+    section = (TOP / "docs" / "xi.md").read_text().split("## Our default or `--preset paper`?")[1].split("\n## ")[0]
+    (titles, *_), rows = default_table(findings, pushed).header, default_table(findings, pushed).rows
+    assert titles == "case"
+    assert len(rows) == len(study_cases()) + len(HARDER)
+    for title, ratio, *_ in rows:
+        assert f"| {title} | {ratio} |" in section
+        low, high = (float(end) for end in re.search(r"\[(.*), (.*)\]", ratio)[1, 2])
+        assert (title in section.split("holds 1")[1]) == (low <= 1 <= high), "the words after the table"
+
+
+def test_the_page_on_xi_does_not_say_always_where_an_interval_holds_one(archive):
+    findings = Findings(ENTRIES["xi"].lines, archive)
+    page = (TOP / "docs" / "xi.md").read_text()
+    assert "always faster" not in page
+    for case, what in study_cases().items():
+        ratio = speedup(findings, case, "1/gap" + KEPT, "annealed" + KEPT)
+        assert ratio.mean > 1
+        assert f"{case_title(*what)} {interval(ratio)}" in page
+
+
+def test_other_pages_do_not_contradict_the_record(archive):
+    reading, choosing, methods = (
+        (TOP / "docs" / f"{name}.md").read_text() for name in ("reading", "choosing", "methods")
+    )
+    assert "recorded with this code yet" not in reading
+    row = next(line for line in choosing.splitlines() if "`orthogonal:10`" in line)
+    assert "`--preset paper`" in row
+    ran = [run.experiment for run in archive if run.experiment.partition.startswith("orthogonal")]
+    trips = {run.method.options["xi"] for run in ran if run.method.name == "fedtrip"}
+    assert trips == {"inverse-gap"}, "the row says that our default was not run there"
+    for name in ("fedprox", "moon", "mimelite", "fedgkd"):
+        section = methods.split(f"## {name}\n")[1].split("\n## ")[0]
+        assert "Departs from its paper" in section, name
 
 
 def test_the_page_is_made_of_the_tables(archive):
