@@ -11,6 +11,7 @@ from fedtrip.paper.entries.rounds_cases import case_name, case_title
 from fedtrip.paper.entries.xi_lines import (
     BASELINE,
     CHOICE_SEEDS,
+    HARDER_TITLES,
     KEPT,
     OTHER_MUS,
     REPORT_SEEDS,
@@ -23,6 +24,7 @@ from fedtrip.paper.entry import Findings
 from fedtrip.paper.measures import speedup
 from fedtrip.paper.page import MISSING, Page, points
 from fedtrip.paper.published import published
+from fedtrip.statistics import Ratio
 from fedtrip.tables import interval
 from fedtrip.variants import rounds_ratio
 
@@ -37,6 +39,30 @@ def papers_table(findings: Findings, pushed: Findings) -> Page:
         default = interval(speedup(pushed, case, BASELINE, push.label(FedTrip.reach)))
         table.rows.append([case_title(*what), f"{paper:.2f}×", *ours, default])
     return table
+
+
+def default_ratios(findings: Findings, pushed: Findings) -> dict[str, Ratio | None]:
+    """Case → rounds of `--preset paper` over those of our default, on the seeds that both have."""
+    titles = {case: case_title(*what) for case, what in study_cases().items()} | HARDER_TITLES
+    ratios = {}
+    for case, title in titles.items():
+        paper, ours = findings.runs(case, "1/gap"), pushed.runs(case, push.label(FedTrip.reach))
+        common = sorted(paper.keys() & ours.keys())
+        ratios[title] = rounds_ratio([paper[seed] for seed in common], [ours[seed] for seed in common])
+    return ratios
+
+
+def default_table(findings: Findings, pushed: Findings) -> Page:
+    """How much faster our default is than the paper's preset."""
+    table = Page("", ["case", "rounds of `--preset paper` over our default's", "pairs"])
+    for title, ratio in default_ratios(findings, pushed).items():
+        table.rows.append([title, interval(ratio), f"{0 if ratio is None else ratio.pairs}"])
+    return table
+
+
+def holds_one(ratio: Ratio | None) -> bool:
+    """Whether the runs do not tell the two apart."""
+    return ratio is None or ratio.low is None or ratio.high is None or ratio.low <= 1 <= ratio.high
 
 
 def kept_table(findings: Findings) -> Page:

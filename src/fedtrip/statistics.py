@@ -65,6 +65,19 @@ def student_p(mean: float, error: float, freedom: float) -> float | None:
     return float(2 * stats.t.sf(abs(mean) / error, freedom))
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's correction for testing many hypotheses at once: the adjusted p-values, in the order given.
+
+    The smallest of m is multiplied by m, the next by m − 1, and so on; none is smaller than the one before it.
+    """
+    adjusted = [1.0] * len(p_values)
+    largest = 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        adjusted[place] = largest
+    return adjusted
+
+
 def mean_of_groups(groups: Sequence[Mapping[int, float]]) -> Ratio:
     """The mean of the means of some groups of ratios, each over all its own seeds, with its 95 % interval.
 

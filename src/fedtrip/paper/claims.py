@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from fedtrip.archive import Archive
@@ -13,8 +14,8 @@ from fedtrip.paper.measures import rounds_of, speedup
 from fedtrip.paper.published import published
 from fedtrip.paper.settings import DATASET_TITLES, METHOD_TITLES, MODEL_TITLES, PARTITION_TITLES
 from fedtrip.paper.tables import training_share_of_attaching
-from fedtrip.paper.verdict import FEWEST_SEEDS, NOT, OPEN, PARTLY, REPRODUCED, Verdict, told, verdict_of
-from fedtrip.statistics import estimate, student_interval
+from fedtrip.paper.verdict import FEWEST_SEEDS, NOT, OPEN, PARTLY, REPRODUCED, Verdict, p_of, told, verdict_of
+from fedtrip.statistics import estimate, student_interval, student_p
 
 NEGLIGIBLE = 0.05
 """Extra operations below this part of a client's training count as negligible; the paper gives no number."""
@@ -43,7 +44,7 @@ def _moon_worst(findings: Findings) -> Iterator[Verdict]:
             label: estimate([run.final_accuracy or 0.0 for run in findings.runs(case, label).values()]).mean
             for label in findings.labels(case)
         }
-        verdict, ours = OPEN, ""
+        verdict, ours, p = OPEN, "", None
         if "MOON" in means and len(means) > 1:
             order = sorted(means, key=lambda label: means[label])
             next_worst = order[1] if order[0] == "MOON" else order[0]
@@ -51,9 +52,12 @@ def _moon_worst(findings: Findings) -> Iterator[Verdict]:
             apart = [(a.final_accuracy or 0.0) - (b.final_accuracy or 0.0) for a, b in zip(moon, other, strict=True)]
             sure = len(apart) >= FEWEST_SEEDS and student_interval(apart)[1] < 0
             verdict = NOT if order[0] != "MOON" else REPRODUCED if sure else PARTLY
+            if len(apart) >= FEWEST_SEEDS:
+                difference = estimate(apart)
+                p = student_p(difference.mean, (difference.std or 0.0) / math.sqrt(len(apart)), len(apart) - 1)
             ours = f"MOON {means['MOON']:.1%}, {next_worst} {means[next_worst]:.1%}"
         title = f"MOON is the worst, {MODEL_TITLES[model]} on FMNIST, {PARTITION_TITLES[partition]}"
-        yield Verdict(title, "worst", "", ours, verdict)
+        yield Verdict(title, "worst", "", ours, verdict, p)
 
 
 def _more_epochs(findings: Findings) -> Verdict:
@@ -86,8 +90,9 @@ def _four_of_fifty(findings: Findings) -> Iterator[Verdict]:
         ratio = speedup(findings, table6.case_name(printed), "FedAvg", "FedTrip")
         paper = float(printed["multiples"]["fedavg"])
         yield Verdict(
-            f"4 of 50 clients, FedTrip against FedAvg, {title}", f"{paper}×", "", told(ratio), verdict_of(ratio, paper)
-        )
+            f"4 of 50 clients, FedTrip against FedAvg, {title}", f"{paper}×", "", told(ratio),
+            verdict_of(ratio, paper), p_of(ratio),
+        )  # fmt: skip
 
 
 def _mu(findings: Findings) -> Iterator[Verdict]:

@@ -12,7 +12,7 @@ from fedtrip.paper.measures import rounds_of, speedup
 from fedtrip.paper.published import published
 from fedtrip.paper.settings import METHOD_TITLES
 from fedtrip.paper.tables import gflops_of_a_round
-from fedtrip.paper.verdict import FEWEST_SEEDS, NOT, OPEN, PARTLY, REPRODUCED, Verdict, told, verdict_of
+from fedtrip.paper.verdict import FEWEST_SEEDS, NOT, OPEN, PARTLY, REPRODUCED, Verdict, p_of, told, verdict_of
 from fedtrip.statistics import BOUNDS, Ratio, estimate, mean_of_groups
 from fedtrip.variants import rounds_to_target
 
@@ -64,6 +64,7 @@ def speedups(findings: Findings) -> Iterator[Verdict]:
             f"{paper:.2f}×",
             told(ratio),
             verdict_of(ratio, paper),
+            p_of(ratio),
         )
 
 
@@ -86,6 +87,7 @@ def mean_reduction(findings: Findings, method: str, name: str) -> Verdict:
         f"−{100 * (1 - estimate(by_table).mean):.2f} %",
         _reduction(ratio, over),
         verdict_of(ratio, 1 - said / 100),
+        p_of(ratio),
     )
 
 
@@ -112,6 +114,7 @@ def gflops(findings: Findings) -> Verdict:
         f"−{100 * (1 - estimate(by_table).mean):.2f} %",
         _reduction(ratio, over),
         verdict_of(ratio, 1 - said / 100),
+        p_of(ratio),
     )
 
 

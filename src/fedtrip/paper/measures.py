@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fedtrip.history import History
 from fedtrip.paper.entry import Findings
-from fedtrip.paper.page import MISSING, spread
+from fedtrip.paper.page import ENDED, MISSING, spread
 from fedtrip.statistics import Estimate, Ratio, estimate
 from fedtrip.variants import rounds_ratio, rounds_to_target
 
@@ -52,6 +54,17 @@ def rounds_fields(rounds: Rounds | None) -> dict[str, float | None]:
 def shown_rounds(rounds: Rounds | None) -> str:
     """The rounds as a cell: mean ± standard deviation (trials)."""
     return MISSING if rounds is None else f"{spread(rounds.estimate, bound=rounds.bound)} ({rounds.trials})"
+
+
+def shown_final(runs: Iterable[History]) -> str:
+    """Final accuracy in per cent as a cell, marked if a run ended before its last round."""
+    some = list(runs)
+    return spread(final_accuracy(some), 2, 100) + ENDED * any(run.ended is not None for run in some)
+
+
+def final_accuracy(runs: Iterable[History]) -> Estimate:
+    """Over the trials."""
+    return estimate([run.final_accuracy or 0.0 for run in runs])
 
 
 def ratio_fields(name: str, ratio: Ratio | None) -> dict[str, float | str | None]:

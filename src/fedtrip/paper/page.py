@@ -15,6 +15,8 @@ from fedtrip.statistics import Estimate
 from fedtrip.tables import BOUND_WORDS, markdown_row
 
 MISSING = "–"
+ENDED = "†"
+"""Behind a number in which the last values of a run that diverged stand in for those that it never had."""
 
 
 @dataclass
@@ -58,10 +60,13 @@ def note_on_marks(tables: str) -> str:
     told = []
     if meant:
         told.append(
-            f"A run that never reached the target counts as its last round; the truth is then {' or '.join(meant)} what is shown."
+            "A run that never reached the target counts as its last round; the truth is then "
+            f"{' or '.join(meant)} what is shown."
         )
     if re.search(r"[×\]] \(\d+ of \d+\)", tables):
         told.append("(n of m) behind a ratio: on the other seeds neither run reached the target, which says nothing.")
+    if ENDED in tables:
+        told.append(f"{ENDED}: a run ended early because no upload was finite; its last values stand in.")
     return " ".join(told)
 
 

@@ -24,6 +24,8 @@ class Verdict:
     """the same from the paper's own tables; '' where it has nothing to be computed from"""
     ours: str
     verdict: str
+    p: float | None = None
+    """of Student's t test that there is no difference, paired by seed; None where the claim is no such comparison"""
 
 
 def verdict_of(ratio: Ratio | None, paper: float) -> str:
@@ -41,6 +43,11 @@ def verdict_of(ratio: Ratio | None, paper: float) -> str:
         return REPRODUCED if not ratio.low <= 1 <= ratio.high else UNSURE
     same_side = (ratio.low > 1 and paper > 1) or (ratio.high < 1 and paper < 1)
     return PARTLY if same_side else NOT
+
+
+def p_of(ratio: Ratio | None) -> float | None:
+    """The p-value of a ratio, if there is one."""
+    return None if ratio is None else ratio.p
 
 
 def told(ratio: Ratio | None) -> str:

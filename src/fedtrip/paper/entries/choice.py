@@ -17,6 +17,10 @@ RULE_OF_CHOICE = (
     "The rule: on the choosing seeds, of those that keep no momentum and whose lowest gain (final accuracy less "
     "FedAvg's in points, in the worst of the cases) is not negative, the fastest."
 )
+POOLED = (
+    "Over all cases: the pairs of all cases are pooled as if they were independent. They are not quite, because a seed "
+    "draws the same clients in every case; so the intervals may be too narrow."
+)
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from fedtrip.figures import STYLE, save_both
 from fedtrip.history import History
 from fedtrip.palette import look
 from fedtrip.paper.entry import Entry, Findings, Line
-from fedtrip.paper.page import Page, spread
+from fedtrip.paper.measures import final_accuracy, shown_final
+from fedtrip.paper.page import Page
 from fedtrip.paper.settings import DATASET_TITLES, METHOD_TITLES, PARTITION_TITLES, short, six_methods
-from fedtrip.statistics import estimate
 
 DATASETS = ("mnist", "fashion-mnist", "emnist47")
 PARTITIONS = ("dirichlet:0.5", "orthogonal:5")
@@ -79,8 +79,8 @@ def write(findings: Findings, folder: Path) -> None:
                     colour, style = look(number)
                     panel.plot(rounds, smooth.mean(0), style, color=colour, label=label, linewidth=1.4)
                     panel.fill_between(rounds, smooth.min(0), smooth.max(0), color=colour, alpha=0.1, lw=0)
-                    final = estimate([run.final_accuracy or 0.0 for run in runs])
-                    page.rows.append([case, label, f"{spread(final, 2, 100)} ({len(runs)})"])
+                    final = final_accuracy(runs)
+                    page.rows.append([case, label, f"{shown_final(runs)} ({len(runs)})"])
                     page.records.append(
                         {"case": case, "method": label, "trials": len(runs), "final_accuracy_mean": final.mean,
                          "final_accuracy_std": final.std, "smoothed": [round(x, 5) for x in smooth.mean(0)]}

@@ -13,7 +13,8 @@ from matplotlib.ticker import PercentFormatter
 from fedtrip.figures import STYLE, save_both
 from fedtrip.palette import COLOURS
 from fedtrip.paper.entry import Entry, Findings, Line
-from fedtrip.paper.page import Page, spread
+from fedtrip.paper.measures import final_accuracy, shown_final
+from fedtrip.paper.page import Page
 from fedtrip.paper.settings import MODEL_TITLES, PARTITION_TITLES, short, six_methods
 from fedtrip.statistics import estimate
 
@@ -51,7 +52,8 @@ def write(findings: Findings, folder: Path) -> None:
             for place, partition in enumerate(PARTITION_TITLES):
                 case = case_name(model, partition)
                 for number, label in enumerate(labels):
-                    values = [run.final_accuracy or 0.0 for run in findings.runs(case, label).values()]
+                    runs = findings.runs(case, label).values()
+                    values = final_accuracy(runs).values if runs else ()
                     if not values:
                         continue
                     x = place + (number - (len(labels) - 1) / 2) * width
@@ -63,7 +65,7 @@ def write(findings: Findings, folder: Path) -> None:
                     )  # fmt: skip
                     panel.plot(np.full(len(values), x), values, ".", color=colour, markersize=3.5)
                     final = estimate(values)
-                    page.rows.append([case, label, f"{spread(final, 2, 100)} ({len(values)})"])
+                    page.rows.append([case, label, f"{shown_final(runs)} ({len(values)})"])
                     page.records.append({"case": case, "method": label, "trials": len(values), "mean": final.mean,
                                          "std": final.std, "values": [round(v, 6) for v in values]})  # fmt: skip
             panel.set_xticks(range(len(PARTITION_TITLES)), list(PARTITION_TITLES.values()))

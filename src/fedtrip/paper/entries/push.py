@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from fedtrip.figures import STYLE, save_both
 from fedtrip.methods import FedTrip
 from fedtrip.palette import look
-from fedtrip.paper.entries.choice import RULE_OF_CHOICE, chosen, gain_on, speedup_on, standings_table
+from fedtrip.paper.entries.choice import POOLED, RULE_OF_CHOICE, chosen, gain_on, speedup_on, standings_table
 from fedtrip.paper.entries.reach import mu_and_push, way_of_a_round
 from fedtrip.paper.entries.rounds_cases import case_title
 from fedtrip.paper.entries.xi_lines import (
@@ -27,9 +27,8 @@ from fedtrip.paper.entries.xi_lines import (
     trips_and_baseline,
 )
 from fedtrip.paper.entry import Entry, Findings, Line
-from fedtrip.paper.measures import ratio_fields, rounds_fields, rounds_of, shown_rounds
-from fedtrip.paper.page import MISSING, Page, points, spread
-from fedtrip.statistics import estimate
+from fedtrip.paper.measures import final_accuracy, ratio_fields, rounds_fields, rounds_of, shown_final, shown_rounds
+from fedtrip.paper.page import MISSING, Page, points
 from fedtrip.tables import interval
 
 PUSHES = (0.6, 0.75, 0.9, 1.25, 1.6)
@@ -88,15 +87,15 @@ def write(findings: Findings, folder: Path) -> None:
             continue
         mu, push = mu_and_push(line)
         rounds = rounds_of(findings, case, variant)
-        final = estimate([run.final_accuracy or 0.0 for run in runs])
+        final = final_accuracy(runs)
         choosing, reporting = (speedup_on(findings, case, variant, seeds) for seeds in (CHOICE_SEEDS, REPORT_SEEDS))
-        gain = final.mean - estimate([run.final_accuracy or 0.0 for run in base]).mean
+        gain = final.mean - final_accuracy(base).mean
         page.rows.append(
             [
                 TITLES[case], variant,
                 MISSING if mu is None else f"{mu:.4g}", MISSING if push is None else f"{push:.2f}",
                 shown_rounds(rounds), *("1" if mu is None else interval(ratio) for ratio in (choosing, reporting)),
-                spread(final, 2, 100), MISSING if mu is None else points(gain),
+                shown_final(runs), MISSING if mu is None else points(gain),
             ]
         )  # fmt: skip
         page.records.append(
@@ -108,7 +107,7 @@ def write(findings: Findings, folder: Path) -> None:
         )  # fmt: skip
     best = chosen(findings, VARIANTS)
     if best is not None:
-        page.notes += [standings_table(findings, VARIANTS), f"**Chosen: {best.label}.** {RULE_OF_CHOICE}"]
+        page.notes += [standings_table(findings, VARIANTS), POOLED, f"**Chosen: {best.label}.** {RULE_OF_CHOICE}"]
     page.write(folder)
     _draw(findings, folder / "push")
 

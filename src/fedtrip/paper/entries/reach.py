@@ -22,8 +22,8 @@ from fedtrip.palette import COLOURS, look
 from fedtrip.paper.entries.xi_lines import BASELINE
 from fedtrip.paper.entries.xi_lines import RULES as RULES_OF_XI
 from fedtrip.paper.entry import Entry, Findings, Line
-from fedtrip.paper.measures import rounds_fields, rounds_of, shown_rounds
-from fedtrip.paper.page import MISSING, Page, points, spread
+from fedtrip.paper.measures import final_accuracy, rounds_fields, rounds_of, shown_final, shown_rounds
+from fedtrip.paper.page import MISSING, Page, points
 from fedtrip.paper.settings import paper_experiment
 from fedtrip.statistics import estimate, student_interval
 
@@ -125,7 +125,7 @@ def table(findings: Findings, cases: Sequence[str] = ()) -> Page:
         runs = findings.runs(line.case, line.label)
         if not runs:
             continue
-        final = estimate([run.final_accuracy or 0.0 for run in runs.values()])
+        final = final_accuracy(runs.values())
         rounds = rounds_of(findings, line.case, line.label)
         mu, push = mu_and_push(line)
         gain = gains(findings, line.case, line.label)
@@ -137,7 +137,7 @@ def table(findings: Findings, cases: Sequence[str] = ()) -> Page:
                 MISSING if mu is None else f"{mu:.4g}",
                 MISSING if push is None else f"{push:.2f}",
                 shown_rounds(rounds),
-                spread(final, 2, 100),
+                shown_final(runs.values()),
                 f"{100 * min(final.values):.2f}",
                 MISSING if line.label == BASELINE or not gain else points(estimate(gain).mean, low, high),
             ]

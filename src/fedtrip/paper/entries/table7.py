@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fedtrip.history import History
 from fedtrip.paper.entry import Entry, Findings, Line
-from fedtrip.paper.page import MISSING, Page, spread
+from fedtrip.paper.page import ENDED, MISSING, Page, spread
 from fedtrip.paper.published import published
 from fedtrip.paper.settings import METHOD_TITLES, six_methods
 from fedtrip.statistics import estimate
@@ -33,6 +33,11 @@ def lines() -> tuple[Line, ...]:
     )
 
 
+def ended_by(run: History, number: int) -> bool:
+    """Whether the run ended early, in that round or before."""
+    return run.ended is not None and run.records[-1].round <= number
+
+
 def accuracy_at(run: History, number: int) -> float:
     """Test accuracy of a round; of a run that ended before it, its last."""
     return [accuracy for round_number, accuracy in run.curve if round_number <= number][-1]
@@ -49,7 +54,8 @@ def write(findings: Findings, folder: Path) -> None:
         for method, paper in row["accuracy"].items():
             runs = findings.runs(case_name(epochs), METHOD_TITLES[method])
             ours = estimate([accuracy_at(run, number) for run in runs.values()]) if runs else None
-            shown = MISSING if ours is None else f"{spread(ours, 2, 100)} ({len(runs)})"
+            ended = sum(ended_by(run, number) for run in runs.values())
+            shown = MISSING if ours is None else f"{spread(ours, 2, 100)}{ENDED * bool(ended)} ({len(runs)})"
             page.rows.append([str(epochs), str(number), METHOD_TITLES[method], paper, shown])
             page.records.append(
                 {
@@ -58,6 +64,7 @@ def write(findings: Findings, folder: Path) -> None:
                     "method": method,
                     "paper_accuracy": paper,
                     "trials": len(runs),
+                    "ended_early": ended,
                     "accuracy_mean": None if ours is None else ours.mean,
                     "accuracy_std": None if ours is None else ours.std,
                 }

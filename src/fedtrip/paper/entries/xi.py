@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from fedtrip.figures import STYLE, save_both
 from fedtrip.history import History
 from fedtrip.palette import COLOURS
-from fedtrip.paper.entries.choice import RULE_OF_CHOICE, chosen, speedup_on, standings_table
+from fedtrip.paper.entries.choice import POOLED, RULE_OF_CHOICE, chosen, speedup_on, standings_table
 from fedtrip.paper.entries.rounds_cases import case_title
 from fedtrip.paper.entries.xi_lines import (
     BASELINE,
@@ -27,8 +27,8 @@ from fedtrip.paper.entries.xi_lines import (
     xi_lines,
 )
 from fedtrip.paper.entry import Entry, Findings
-from fedtrip.paper.measures import ratio_fields, rounds_fields, rounds_of, shown_rounds
-from fedtrip.paper.page import Page, spread
+from fedtrip.paper.measures import final_accuracy, ratio_fields, rounds_fields, rounds_of, shown_final, shown_rounds
+from fedtrip.paper.page import Page
 from fedtrip.statistics import estimate
 from fedtrip.tables import interval
 from fedtrip.variants import rounds_to_target
@@ -54,7 +54,8 @@ def write(findings: Findings, folder: Path) -> None:
     for case in findings.cases:
         for label in findings.labels(case):
             rounds = rounds_of(findings, case, label)
-            final = estimate([run.final_accuracy or 0.0 for run in findings.runs(case, label).values()])
+            runs = findings.runs(case, label).values()
+            final = final_accuracy(runs)
             choosing, reporting = (speedup_on(findings, case, label, seeds) for seeds in (CHOICE_SEEDS, REPORT_SEEDS))
             base = label.startswith(BASELINE)
             page.rows.append(
@@ -64,7 +65,7 @@ def write(findings: Findings, folder: Path) -> None:
                     shown_rounds(rounds),
                     "1" if base else interval(choosing),
                     "1" if base else interval(reporting),
-                    spread(final, 2, 100),
+                    shown_final(runs),
                 ]
             )
             page.records.append(
@@ -88,7 +89,7 @@ def _choice(findings: Findings) -> list[str]:
     best = chosen(findings, VARIANTS)
     if best is None:
         return []
-    return [standings_table(findings, VARIANTS), f"**Chosen: {best.label}.** {RULE_OF_CHOICE}"]
+    return [standings_table(findings, VARIANTS), POOLED, f"**Chosen: {best.label}.** {RULE_OF_CHOICE}"]
 
 
 def _draw(findings: Findings, titles: dict[str, str], stem: Path) -> None:
