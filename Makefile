@@ -9,7 +9,7 @@ BIN := .venv/bin
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-demo: .venv/ready  ## the six methods of the paper on scikit-learn's digits: a table, a plot and a report
+demo: .venv/ready  ## the six methods of the paper on digits: a table, a plot and a report
 	$(BIN)/fedtrip compare --out demo --overwrite
 
 lint: .venv/ready

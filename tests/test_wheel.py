@@ -56,7 +56,10 @@ def test_the_wheel_works_outside_the_checkout(installed: Path) -> None:
 def test_the_wheel_holds_what_it_should(installed: Path) -> None:
     (wheel,) = installed.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    for expected in ("fedtrip/py.typed", "fedtrip/report/assets/report.html.j2", "fedtrip/report/assets/report.js"):
+    for expected in (
+        "fedtrip/py.typed", "fedtrip/report/assets/report.html.j2", "fedtrip/report/assets/report.js",
+        "fedtrip/data/digits.npz", "fedtrip/data/digits.txt",
+    ):  # fmt: skip
         assert expected in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {name.split("/")[0] for name in names if not name.startswith("fedtrip-")} == {"fedtrip"}

@@ -10,7 +10,7 @@ def test_it_shows_versions_cores_data_and_extras(fedtrip, monkeypatch):
     monkeypatch.delenv("FEDTRIP_DATA", raising=False)
     ended = fedtrip("doctor")
     assert ended.code == 0
-    for expected in (f"fedtrip {package.__version__}", "torch", "cores", "digits", "scikit-learn", "tensorboard"):
+    for expected in (f"fedtrip {package.__version__}", "torch", "cores", "digits", "tsne", "tensorboard"):
         assert expected in ended.out
     assert "no problem found" in ended.out
 
@@ -21,7 +21,7 @@ def test_as_json(fedtrip, monkeypatch):
     assert found["problems"] == []
     assert found["computing"]["workers"] >= 1
     assert found["packages"]["torch"]
-    assert set(found["extras"]) == {"tensorboard", "flower", "ray", "docs"}
+    assert set(found["extras"]) == {"tensorboard", "flower", "ray", "tsne", "docs"}
 
 
 def test_data_found_are_shown_with_their_place(fedtrip, tmp_path, monkeypatch):

@@ -38,7 +38,7 @@ def test_list_shows_every_set_and_where_it_is(tmp_path: Path, write_idx_set: Cal
     table = run("list", "--data-dir", str(tmp_path)).stdout
     assert all(name in table for name in KNOWN_SETS)
     assert "not here" in table
-    assert "in scikit-learn" in table
+    assert "in fedtrip" in table
 
 
 def test_get_downloads_and_prints_the_folder(
@@ -64,7 +64,7 @@ def test_get_what_cannot_be_got(tmp_path: Path) -> None:
     assert isinstance(run("get", "nothing").exception, UserError)
     done = run("get", "digits")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert "comes with scikit-learn" in done.stderr
+    assert "comes with fedtrip" in done.stderr
 
 
 def test_verify_tells_by_its_exit_code(tmp_path: Path, write_idx_set: Callable[..., Any]) -> None:

@@ -2,11 +2,13 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from fedtrip.archive import Archive
+from fedtrip.errors import UserError
 from fedtrip.paper.entries import fig2
 from fedtrip.paper.registry import ENTRIES
 from fedtrip.paper.reproduction import RUNS, write_entry
@@ -36,6 +38,13 @@ def test_the_models_of_figure_2_are_those_of_their_rounds(small_mnist, tmp_path,
     assert [panel["title"].split(",")[0] for panel in panels] == ["global model", "client 1", "client 1"]
     assert (tmp_path / "out/fig2/tsne.png").stat().st_size > 10_000
     assert write("fig2", Path("nowhere"), tmp_path / "out") == (tables, [])  # the points are kept: nothing is trained
+
+
+def test_figure_2_without_scikit_learn_says_what_to_install_before_it_trains(small_mnist, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(UserError, match=r"fig2 needs scikit-learn .* pip install 'fedtrip\[tsne\]'"):
+        write("fig2", small_mnist, tmp_path / "out")
+    assert not list((tmp_path / "out").rglob("*.*"))
 
 
 def test_the_client_of_figure_2_took_part_in_its_rounds():

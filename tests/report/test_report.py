@@ -159,7 +159,7 @@ def test_histories_without_models_or_data_say_what_is_missing(make_runs, tmp_pat
 def test_a_report_downloads_nothing(make_runs, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDTRIP_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("fedtrip.data.load.obtain", lambda *_, **__: pytest.fail("a download"))
+    monkeypatch.setattr("fedtrip.data.acquire.obtain", lambda *_, **__: pytest.fail("a download"))
     write_report({"a": make_runs("fedavg", [3], dataset="cifar-10", model="cnn")}, tmp_path / "a.html")
     assert "is not on this machine" in read(tmp_path / "a.html")
 

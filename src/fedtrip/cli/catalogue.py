@@ -71,7 +71,7 @@ def datasets(as_json: Json = False) -> None:
         "samples_per_client": "samples\na client", "target": "target",
     }  # fmt: skip
     _print_table(listing, columns)
-    out.print("The target on mnist is 0.87 for the mlp. digits comes with scikit-learn.", soft_wrap=True)
+    out.print("The target on mnist is 0.87 for the mlp. digits comes with fedtrip.", soft_wrap=True)
     out.print("Where the other files are and how to get them: fedtrip data list.", soft_wrap=True)
     out.print(
         "Your own files: idx:FOLDER (four idx files), or npz:FILE (x_train, y_train, x_test, y_test and, if the data "

@@ -73,7 +73,7 @@ def list_sets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
             f"{known.train:,} + {known.test:,}",
             str(known.classes),
             decimal(sum(download.size for download in known.offered)) if known.offered else "none",
-            str(row["folder"] or ("in scikit-learn" if row["here"] else "not here")),
+            str(row["folder"] or ("in fedtrip" if row["here"] else "not here")),
         )
     Console().print(table)
 

@@ -18,7 +18,6 @@ NEEDED = (
     "torch",
     "numpy",
     "scipy",
-    "scikit-learn",
     "pandas",
     "pydantic",
     "matplotlib",
@@ -31,6 +30,7 @@ EXTRAS = {
     "tensorboard": ("tensorboard", "event files with --tensorboard"),
     "flower": ("flwr", "clients in other processes and on other machines"),
     "ray": ("ray", "trials over a cluster"),
+    "tsne": ("scikit-learn", "the paper's Figure 2 with fedtrip reproduce"),
     "docs": ("mkdocs", "the documentation's pages"),
 }
 """Extra → the package that shows it is there, and what it is for."""
@@ -101,7 +101,7 @@ def _data(problems: list[str]) -> dict[str, str | None]:
     try:
         for known in KNOWN_SETS.values():
             folder = find_set(known)
-            elsewhere = None if known.files else "comes with scikit-learn"
+            elsewhere = None if known.files else "comes with fedtrip"
             places[known.name] = str(folder) if folder is not None else elsewhere
     except UserError as problem:
         problems.append(str(problem))

@@ -21,7 +21,7 @@ def new_app(
 ) -> None:
     """Write a Flower app: pyproject.toml, experiment.toml, a data loader and a README.
 
-    It runs as it is, on two nodes that share scikit-learn's digits; docs/deploy.md shows how.
+    It runs as it is, on two nodes that share fedtrip's digits; docs/deploy.md shows how.
 
     Example: fedtrip new-app hospital
     """

@@ -103,7 +103,7 @@ def run(
 ) -> None:
     """Run one federated experiment and write its run folder.
 
-    Without any option: FedTrip on scikit-learn's digits with an MLP, 4 of 10 clients a round, Dirichlet(0.5) data,
+    Without any option: FedTrip on digits with an MLP, 4 of 10 clients a round, Dirichlet(0.5) data,
     100 rounds. All options are fields of an experiment; the folder's experiment.toml repeats the run to the bit.
 
     Examples:

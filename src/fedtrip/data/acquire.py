@@ -49,7 +49,7 @@ def how_to_get(known: KnownSet, data_dir: Path | None = None) -> str:
         where = "" if data_dir is None else f" --data-dir {data_dir}"
         return f"Get it with: fedtrip data get {known.name}{where}"
     if not known.files:
-        return f"'{known.name}' comes with scikit-learn: there is nothing to get"
+        return f"'{known.name}' comes with fedtrip: there is nothing to get"
     return f"'{known.name}' has no publisher to download it from. {by_hand(known, data_dir)}"
 
 

@@ -224,7 +224,7 @@ _CIFAR10 = KnownSet(
 
 _DIGITS = KnownSet(
     name="digits",
-    title="Handwritten digits of scikit-learn (nothing to download)",
+    title="Handwritten digits of UCI, as scikit-learn has them (nothing to download)",
     format="digits",
     folder="",
     train_files=(),

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedtrip.data.acquire import how_to_get, obtain
 from fedtrip.data.arrays import from_arrays
 from fedtrip.data.catalog import known_set
 from fedtrip.data.cifar import read_batches
@@ -52,6 +51,8 @@ def load_dataset(
     if folder is None:
         if data_dir is not None:
             raise _not_here(known, data_dir)
+        from fedtrip.data.acquire import obtain  # here, because it brings what downloads: most runs need none
+
         folder = obtain(known, progress=progress)
     return _load_known(known, folder, mean, std)
 
@@ -122,6 +123,8 @@ def _path(folder: Path, name: str) -> Path:
 
 
 def _not_here(known: KnownSet, data_dir: Path) -> UserError:
+    from fedtrip.data.acquire import how_to_get
+
     (folder,) = search_folders(known, data_dir)
     lacking = ", ".join(missing_files(folder, known.files))
     return UserError(f"data set '{known.name}' is not in {folder} (missing: {lacking}). {how_to_get(known, data_dir)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch import nn
 from fedtrip.api import one_thread, run
 from fedtrip.data import load_dataset
 from fedtrip.data.dataset import DataSet
+from fedtrip.errors import UserError
 from fedtrip.experiment import Experiment
 from fedtrip.figures import STYLE, save_both
 from fedtrip.files import write_json
@@ -81,6 +83,8 @@ def write(findings: Findings, folder: Path) -> None:
 
 
 def _points(work: Path, data_dir: Path | None, step: OnStep) -> dict[str, Any]:
+    if find_spec("sklearn") is None:
+        raise UserError("fig2 needs scikit-learn for its t-SNE; accepted: pip install 'fedtrip[tsne]'")
     wanted = experiment()
     run(wanted, data_dir=data_dir, out=work, resume=True, on_round=lambda record: step(f"round {record.round}"))
     models = [(f"global model, round {LAST}", LAST, "global")]
