@@ -1,6 +1,8 @@
 """An experiment: checked once, written as TOML and read again as the same."""
 
 import math
+import subprocess
+import sys
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from fedtrip.errors import UserError
 from fedtrip.experiment import Experiment, round_list
-from fedtrip.methods import FedTrip
+from fedtrip.methods import METHODS, FedTrip
 
 NUMBERS = st.one_of(
     st.integers(), st.floats(), st.sampled_from([0, 1, -1, 2**63, 2**63 - 1, math.nan, math.inf, -math.inf])
@@ -67,6 +69,8 @@ def test_the_defaults_of_the_issue():
         ({"self": 3}, "field 'self' is unknown"),
         ({"schema_version": 2}, "schema_version is 2; accepted: 1"),
         ({"method": 3}, "method is 3; accepted: a valid dictionary"),
+        ({"method": "fedtripp"}, "method 'fedtripp' is unknown; did you mean 'fedtrip'? accepted: fedavg, "),
+        ({"method": {"name": "fedtripp", "mu": 1}}, "method 'fedtripp' is unknown; did you mean 'fedtrip'?"),
         ({"method": {"name": 3}}, "method.name is 3; accepted: a valid string"),
         ({"method": {"name": "fedavg", "options": {}, "opt": 1}}, "field 'method.opt' is unknown"),
         ({"lr": "x" * 1000}, "..."),
@@ -193,3 +197,21 @@ def test_a_file_that_is_not_there_or_is_a_folder(tmp_path):
     for path, reason in ((tmp_path / "absent.toml", "No such file"), (tmp_path, "Is a directory")):
         with pytest.raises(UserError, match=reason):
             Experiment.from_toml(path)
+
+
+def test_an_experiment_knows_the_methods_without_pytorch():
+    program = """
+import sys
+from fedtrip.experiment import Experiment
+assert Experiment(method="fedavg").method.name == "fedavg"
+assert Experiment(method={"name": "fedprox", "mu": 1.0}).method.options == {"mu": 1.0}
+assert Experiment(method="no_such_module:Method").method.name == "no_such_module:Method"  # the user's: not imported
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_methods_an_experiment_knows_are_all_there_are():
+    from fedtrip.method_names import METHOD_NAMES
+
+    assert tuple(METHODS) == METHOD_NAMES

@@ -68,6 +68,19 @@ def test_options_change_single_fields_of_a_file(fedtrip, here):
     assert tomllib.loads((here / "c/experiment.toml").read_text())["method"]["mu"] == 1.0  # not fedprox' 0.7
 
 
+def test_set_changes_fields_of_the_experiment_as_in_a_comparison(fedtrip, here):
+    given = ("--set", "lr=0.05", "--set", "partition=iid", "--set", "snapshot=2-3", "--set", "fedtrip.mu=0.2")
+    assert fedtrip("run", *SMALL, *given, "--set", "stop_at_target=true", "--out", "set", "-q").code == 0
+    same = ("--lr", 0.05, "--partition", "iid", "--snapshot", "2-3", "--set", "method.mu=0.2", "--stop-at-target")
+    assert fedtrip("run", *SMALL, *same, "--out", "options", "-q").code == 0
+    stored = (here / "set/experiment.toml").read_text()
+    assert tomllib.loads(stored)["lr"] == 0.05
+    assert stored == (here / "options/experiment.toml").read_text()
+    fedtrip("run", "set/experiment.toml", "--set", "lr=0.02", "--set", "seed=4", "--out", "changed", "-q")
+    changed = tomllib.loads((here / "changed/experiment.toml").read_text())
+    assert (changed["lr"], changed["seed"], changed["partition"]) == (0.02, 4, "iid")
+
+
 def test_snapshots_evaluation_and_the_target(fedtrip, here):
     ended = fedtrip(
         "run", *SMALL, "--rounds", 4, "--snapshot", "1,3-4", "--eval-every", 3, "--target", 0.05, "--stop-at-target",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,8 +14,9 @@ pytest.importorskip("flwr", reason="needs pip install 'fedtrip[flower]'")
 
 from flwr.serverapp import ServerApp
 from flwr.simulation import run_simulation
+from torch import nn
 
-from fedtrip import Experiment
+from fedtrip import Experiment, UserError, run
 from fedtrip.api import run_federation
 from fedtrip.federation import prepare
 from fedtrip.flower.client_app import client_app
@@ -99,6 +101,31 @@ def test_ctrl_c_ends_it_after_the_round_without_a_traceback(tmp_path):
     assert "to go on: fedtrip run --resume" in told
     assert "Traceback" not in told
     assert 1 <= len(read_records(out)) < 300
+
+
+@pytest.mark.slow
+def test_python_runs_it_without_a_folder_too(tmp_path, monkeypatch):
+    for name, value in OFFLINE.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    wanted = Experiment(rounds=2, clients=3, samples_per_client=40)
+    there = run(wanted, engine="flower-simulation", min_clients=3)
+    assert there.model_sha256 == run(wanted, workers=1).model_sha256
+    assert there.records[0].wire_up > 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_python_refuses_what_the_command_line_refuses(tmp_path):
+    for given, message in (
+        ({"engine": "flower"}, "engine 'flower' is unknown; did you mean 'flower-simulation'?"),
+        ({"round_timeout": 5}, "round-timeout has no meaning on one machine"),
+        ({"min_clients": 2}, "min-clients has no meaning on one machine"),
+        ({"engine": "flower-simulation", "min_clients": 0}, "min-clients is 0; accepted: at least 1"),
+        ({"engine": "flower-simulation", "model": nn.Linear(64, 10)}, "model is a Python object, which no node can"),
+    ):
+        with pytest.raises(UserError, match=re.escape(message)):
+            run(Experiment(rounds=1), out=tmp_path / "run", **given)
+    assert not (tmp_path / "run").exists()
 
 
 def test_options_of_flower_are_refused_without_it(fedtrip, tmp_path):
