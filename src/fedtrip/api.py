@@ -25,6 +25,7 @@ from fedtrip.federation import Federation, ModelSource, prepare
 from fedtrip.flat import FlatModel, state_sha256
 from fedtrip.result import Result
 from fedtrip.rounds import FederationState, RoundDetails, RoundRecord, RunEnded, initial_state, rounds
+from fedtrip.run_engine import RunEngine, on_engine
 from fedtrip.run_writer import RunWriter
 from fedtrip.runs import MODEL, check_out, read_experiment, read_model, read_records, read_summary
 from fedtrip.store import ClientStore
@@ -58,6 +59,9 @@ def run(
     resume: bool = False,
     checkpoint_every: int = 1,
     workers: int | None = None,
+    engine: RunEngine = "local",
+    round_timeout: float | None = None,
+    min_clients: int | None = None,
     on_round: OnRound | None = None,
     progress: bool = False,
 ) -> Result:
@@ -68,8 +72,11 @@ def run(
     them. `out` writes a run folder; with `resume` the run goes on where that folder's was interrupted, and ends with
     the same bits as if it never had been; what it goes on from is written every `checkpoint_every` rounds, and when
     `on_round` ends the run by an exception. `workers` is the number of processes (default: the cores); it does not
-    change the result. `on_round` is called with each round's record.
+    change the result. With `engine="flower-simulation"` the clients are nodes of Flower's simulation, whose rounds wait
+    for `round_timeout` seconds and need `min_clients` uploads; then model and data are named ones. `on_round` is called
+    with each round's record.
     """
+    run_there = on_engine(engine, round_timeout, min_clients, None if data_dir is None else Path(data_dir).absolute())
     where = Path(out) if out is not None else None
     if where is not None:
         check_out(where, overwrite, resume)
@@ -80,7 +87,7 @@ def run(
         data_dir=data_dir,
         progress=progress,
     )
-    return run_federation(
+    return run_there(
         federation,
         out=where,
         overwrite=overwrite,

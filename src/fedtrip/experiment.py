@@ -10,6 +10,7 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fedtrip.errors import UserError, unknown_name
+from fedtrip.method_names import check_method_name
 from fedtrip.partition_spec import parse_partition
 
 PYTHON = "python:"
@@ -28,6 +29,12 @@ class MethodChoice(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: str = "fedtrip"
     options: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("name")
+    @classmethod
+    def _method_is_known(cls, value: str) -> str:
+        check_method_name(value)
+        return value
 
 
 class Experiment(BaseModel):
@@ -93,16 +100,16 @@ class Experiment(BaseModel):
     @field_validator("method", mode="before")
     @classmethod
     def _method_from_short_forms(cls, value: object) -> object:
-        from fedtrip.methods import Method, name_of, options_of
-
         if isinstance(value, str):
             return {"name": value}
-        if isinstance(value, Method):
-            return {"name": name_of(value), "options": options_of(value)}
-        if isinstance(value, dict) and "options" not in value:
-            value = dict(value)
-            return {"name": value.pop("name", "fedtrip"), "options": value}
-        return value
+        if isinstance(value, dict):
+            others = dict(value)
+            return value if "options" in value else {"name": others.pop("name", "fedtrip"), "options": others}
+        if isinstance(value, MethodChoice):
+            return value
+        from fedtrip.methods import Method, name_of, options_of  # here, because it brings PyTorch
+
+        return {"name": name_of(value), "options": options_of(value)} if isinstance(value, Method) else value
 
     @field_validator("partition")
     @classmethod

@@ -116,12 +116,13 @@ def test_python_runs_it_without_a_folder_too(tmp_path, monkeypatch):
 
 
 def test_python_refuses_what_the_command_line_refuses(tmp_path):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     for given, message in (
         ({"engine": "flower"}, "engine 'flower' is unknown; did you mean 'flower-simulation'?"),
         ({"round_timeout": 5}, "round-timeout has no meaning on one machine"),
         ({"min_clients": 2}, "min-clients has no meaning on one machine"),
         ({"engine": "flower-simulation", "min_clients": 0}, "min-clients is 0; accepted: at least 1"),
-        ({"engine": "flower-simulation", "model": nn.Linear(64, 10)}, "model is a Python object, which no node can"),
+        ({"engine": "flower-simulation", "model": model}, "model is a Python object, which no node can make"),
     ):
         with pytest.raises(UserError, match=re.escape(message)):
             run(Experiment(rounds=1), out=tmp_path / "run", **given)

@@ -15,12 +15,11 @@ from fedtrip.cli.console import out, print_json
 def costs(
     model: Annotated[str, typer.Option(help="mlp, cnn, alexnet, or your own as package.module:factory")] = "mlp",
     dataset: Annotated[
-        str | None,
+        str,
         typer.Option(
-            help="known data set that gives the input's shape and the classes (default: mnist; alexnet: cifar-10)",
-            show_default=False,
+            help="known data set that gives the input's shape and the classes (default: digits)", show_default=False
         ),
-    ] = None,
+    ] = "digits",
     samples_per_client: Annotated[
         int | None,
         typer.Option(help="n, samples of the client (default: the data set's)", min=1, show_default=False),
@@ -35,14 +34,14 @@ def costs(
     Attaching operations are counted as the paper does; formulas that the paper does not give are marked as ours. Bytes
     are those of the arrays that really travel, seen in a small run.
 
-    Example: fedtrip costs --model cnn --samples-per-client 600 --methods all
+    Example: fedtrip costs --model cnn --dataset mnist --methods all
     """
     from fedtrip.data.catalog import known_set
     from fedtrip.method_costs import method_costs
     from fedtrip.methods import METHODS
     from fedtrip.models import build_model
 
-    known = known_set(dataset or ("cifar-10" if model == "alexnet" else "mnist"))
+    known = known_set(dataset)
     module = build_model(model, known.shape, known.classes, seed=0)
     samples = samples_per_client or known.samples_per_client
     rows = method_costs(

@@ -50,7 +50,7 @@ def with_experiment_options(command: Callable[..., None]) -> Callable[..., None]
             default=None,
             annotation=Annotated[
                 _plain_type(name) | None,
-                typer.Option(_spelling(name), help=_help(name), rich_help_panel=panel, show_default=False),
+                typer.Option(spelling(name), help=_help(name), rich_help_panel=panel, show_default=False),
             ],
         )
         for name, panel in FIELDS.items()
@@ -60,7 +60,7 @@ def with_experiment_options(command: Callable[..., None]) -> Callable[..., None]
             f"no_{name}",
             inspect.Parameter.KEYWORD_ONLY,
             default=False,
-            annotation=Annotated[bool, typer.Option(_spelling(f"no_{name}"), hidden=True)],
+            annotation=Annotated[bool, typer.Option(spelling(f"no_{name}"), hidden=True)],
         )
         for name in SWITCHES
     ]
@@ -156,7 +156,8 @@ def _help(name: str) -> str:
     return text + (f" (default: {field.default})" if plain else "")
 
 
-def _spelling(name: str) -> str:
+def spelling(name: str) -> str:
+    """The option of an experiment's field."""
     return f"--{name.replace('_', '-')}"
 
 

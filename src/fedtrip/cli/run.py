@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from fedtrip.cli.console import err, out, print_json
 from fedtrip.cli.options import (
+    FIELDS,
     DataDir,
     Device,
     ExperimentFile,
@@ -23,12 +21,14 @@ from fedtrip.cli.options import (
     TensorBoard,
     absolute,
     read_settings,
+    spelling,
     with_experiment_options,
 )
 from fedtrip.cli.progress import Live, note_of, refusals
-from fedtrip.errors import UserError
+from fedtrip.errors import UserError, unknown_name
 from fedtrip.interruption import Interruption
 from fedtrip.presets import Preset, preset_options
+from fedtrip.run_engine import RunEngine
 
 
 @with_experiment_options
@@ -48,7 +48,8 @@ def run(
         list[str] | None,
         typer.Option(
             "--set",
-            help="an option of the method, e.g. method.mu=0.4; repeatable; `fedtrip methods` explains them",
+            help="an option of the method, e.g. method.mu=0.4 (`fedtrip methods` explains them), or a field, e.g. "
+            "lr=0.05; repeatable",
             rich_help_panel="Method",
         ),
     ] = None,
@@ -59,7 +60,7 @@ def run(
         typer.Option(help="processes; does not change the result (default: the cores)", show_default=False),
     ] = None,
     engine: Annotated[
-        Literal["local", "flower-simulation"],
+        RunEngine,
         typer.Option(help="where the clients' work is done; does not change the result", show_default=False),
     ] = "local",
     round_timeout: Annotated[
@@ -110,7 +111,7 @@ def run(
 
       fedtrip run --method fedavg --rounds 30
 
-      fedtrip run --dataset fashion-mnist --model cnn --set method.mu=0.4
+      fedtrip run --dataset fashion-mnist --model cnn --set method.mu=0.4 --set lr=0.05
 
       fedtrip run runs/mine/experiment.toml --seed 1 --out runs/again
 
@@ -119,6 +120,7 @@ def run(
     from fedtrip.event_files import EventFiles
     from fedtrip.experiment import Experiment
     from fedtrip.federation import prepare
+    from fedtrip.run_engine import on_engine
     from fedtrip.runs import EXPERIMENT, check_out, read_experiment, unused_folder
 
     if resume and folder is None:
@@ -132,7 +134,7 @@ def run(
     where = absolute(folder) or unused_folder(stem)
     check_out(where, overwrite, resume)
     events = EventFiles.of_run(where) if tensorboard else None
-    run_there = _on_engine(engine, round_timeout, min_clients, absolute(data_dir))
+    run_there = on_engine(engine, round_timeout, min_clients, absolute(data_dir))
     federation = prepare(experiment, data_dir=absolute(data_dir), progress=not quiet)
     target = federation.experiment.target
     title = f"{experiment.method.name} on {experiment.dataset}"
@@ -196,31 +198,13 @@ def evaluate(
         )
 
 
-def _on_engine(
-    engine: str, round_timeout: float | None, min_clients: int | None, data_dir: Path | None
-) -> Callable[..., Any]:
-    """What runs a federation on this engine."""
-    if engine == "local":
-        for option, value in (("--round-timeout", round_timeout), ("--min-clients", min_clients)):
-            if value is not None:
-                raise UserError(f"{option} has no meaning on one machine; accepted: with --engine flower-simulation")
-        from fedtrip.api import run_federation
-
-        return run_federation
-    if find_spec("flwr") is None or find_spec("ray") is None:
-        raise UserError(f"--engine {engine} needs Flower; accepted: pip install 'fedtrip[flower]'")
-    from fedtrip.flower.engine import Tolerance
-    from fedtrip.flower.simulation import simulate
-
-    given = {"round_timeout": round_timeout, "min_clients": min_clients}
-    tolerance = Tolerance(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
-    return partial(simulate, tolerance=tolerance, data_dir=data_dir)
-
-
 def experiment_from(
     base: Any, fields: dict[str, Any], method: str | None, settings: list[str], preset: Preset | None = None
 ) -> Any:
-    """The experiment with the command line's fields; `--set method.x=…` or `--set METHOD.x=…` go to the method."""
+    """The experiment with the command line's fields; `--set method.x=…` or `--set METHOD.x=…` go to the method.
+
+    `--set x=…` is a field too, so that a setting of `fedtrip compare` can be tried alone.
+    """
     from fedtrip.defaults import changed, chosen_options
 
     name = method or base.method.name
@@ -230,11 +214,16 @@ def experiment_from(
         owner, dot, option = key.rpartition(".")
         if len(values) > 1:
             raise UserError(f"--set {key} has {len(values)} values; accepted: one (a sweep needs `fedtrip compare`)")
-        if not dot or owner not in ("method", name):
-            raise UserError(
-                f"--set '{key}' is unknown; accepted: method.OPTION; other fields have options of their own"
-            )
-        options[option] = values[0]
+        if not dot:
+            if key not in FIELDS:
+                raise unknown_name("--set", key, FIELDS, also="method.OPTION")
+            if key in fields:
+                raise UserError(f"--set {key} is given more than once; accepted: once, here or as {spelling(key)}")
+            fields = {**fields, key: values[0]}
+        elif owner in ("method", name):
+            options[option] = values[0]
+        else:
+            raise UserError(f"--set {key}: the method is '{name}'; accepted: {name}.{option} or method.{option}")
     return changed(base, **fields, method={"name": name, "options": options})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 import threading
 from pathlib import Path
 
@@ -25,8 +26,8 @@ from fedtrip.runs import CHECKPOINT
 
 def simulate(
     federation: Federation,
-    out: Path,
     *,
+    out: Path | None = None,
     tolerance: Tolerance,
     overwrite: bool = False,
     resume: bool = False,
@@ -35,12 +36,25 @@ def simulate(
     on_round: OnRound | None = None,
     data_dir: Path | None = None,
 ) -> Result:
-    """Run a federation of named things (a simulated node makes its own copy of them) with one node for each client."""
+    """Run a federation of named things (a simulated node makes its own copy of them) with one node for each client.
+
+    Without `out` the run's folder, where the nodes keep their memories too, is a temporary one.
+    """
     experiment = federation.experiment
     for name, value in (("dataset", experiment.dataset), ("model", experiment.model)):
         if value.startswith(PYTHON):
             raise UserError(
                 f"{name} is a Python object, which no node can make; accepted: a name or package.module:name"
+            )
+    if out is None:
+        with tempfile.TemporaryDirectory(prefix="fedtrip-") as folder:
+            return simulate(
+                federation,
+                out=Path(folder) / "run",
+                tolerance=tolerance,
+                workers=workers,
+                on_round=on_round,
+                data_dir=data_dir,
             )
     results: list[Result] = []
     interruptions: list[KeyboardInterrupt] = []

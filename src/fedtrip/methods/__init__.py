@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedtrip.errors import UserError, shortened, unknown_name
 from fedtrip.imports import import_object
+from fedtrip.method_names import check_method_name
 from fedtrip.methods.base import (
     Affine,
     Attaching,
@@ -59,8 +60,7 @@ def method_class(name: str) -> type[Method]:
     """The class behind a method's name or `package.module:Class`."""
     if name in METHODS:
         return METHODS[name]
-    if ":" not in name:
-        raise unknown_name("method", name, METHODS, also="your own as package.module:Class")
+    check_method_name(name)
     found = import_object(name, "method")
     if not (isinstance(found, type) and issubclass(found, Method) and dataclasses.is_dataclass(found)):
         raise UserError(

@@ -1,0 +1,39 @@
+"""Which engine does the clients' work of one run: the processes of this machine, or Flower's simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+from fedtrip.errors import UserError, unknown_name
+
+if TYPE_CHECKING:
+    from fedtrip.result import Result
+
+RunEngine = Literal["local", "flower-simulation"]
+
+
+def on_engine(
+    engine: RunEngine, round_timeout: float | None, min_clients: int | None, data_dir: Path | None
+) -> Callable[..., Result]:
+    """What runs a prepared federation there, called as `fedtrip.api.run_federation` is."""
+    if engine not in get_args(RunEngine):
+        raise unknown_name("engine", str(engine), get_args(RunEngine))
+    if engine == "local":
+        for option, value in (("--round-timeout", round_timeout), ("--min-clients", min_clients)):
+            if value is not None:
+                raise UserError(f"{option} has no meaning on one machine; accepted: with --engine flower-simulation")
+        from fedtrip.api import run_federation
+
+        return run_federation
+    if find_spec("flwr") is None or find_spec("ray") is None:
+        raise UserError(f"--engine {engine} needs Flower; accepted: pip install 'fedtrip[flower]'")
+    from fedtrip.flower.engine import Tolerance
+    from fedtrip.flower.simulation import simulate
+
+    given = {"round_timeout": round_timeout, "min_clients": min_clients}
+    tolerance = Tolerance(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+    return partial(simulate, tolerance=tolerance, data_dir=data_dir)
