@@ -25,6 +25,7 @@ from torch import nn
 from fedtrip.api import run_federation
 from fedtrip.checkpoint import Checkpoint
 from fedtrip.data.dataset import DataSet
+from fedtrip.engines import worker_count
 from fedtrip.engines.process import TICK
 from fedtrip.errors import UserError
 from fedtrip.experiment import Experiment
@@ -72,7 +73,7 @@ def run_trials_on_ray(
     try:
         ray.init(
             address=address or "local",
-            num_cpus=None if address else workers,
+            num_cpus=None if address else worker_count(workers),
             include_dashboard=False if address is None else None,
             log_to_driver=False,
             configure_logging=False,

@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from fedtrip._version import __version__
 from fedtrip.cli.console import out, print_json
+from fedtrip.cores import usable_cores
 
 NEEDED = (
     "torch",
@@ -75,8 +76,7 @@ def _version(package: str) -> str | None:
 
 
 def _computing(problems: list[str]) -> dict[str, Any]:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found: dict[str, Any] = {"device": "cpu", "cores": os.cpu_count(), "usable_cores": usable}
+    found: dict[str, Any] = {"device": "cpu", "cores": os.cpu_count(), "usable_cores": usable_cores()}
     if util.find_spec("torch") is None:
         return found
     try:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from fedtrip.cores import usable_cores
 from fedtrip.engines.base import Engine
 from fedtrip.engines.pool import PoolEngine
 from fedtrip.engines.serial import SerialEngine
@@ -14,10 +14,10 @@ from fedtrip.federation import Federation
 
 
 def worker_count(workers: int | None) -> int:
-    """How many processes were asked for; by default as many as there are cores."""
+    """How many processes were asked for; by default as many as there are cores to use."""
     if workers is not None and workers < 1:
         raise UserError(f"workers is {workers}; accepted: at least 1")
-    return workers or os.cpu_count() or 1
+    return workers or usable_cores()
 
 
 @contextmanager
