@@ -33,7 +33,7 @@ def test_the_demo_installs_what_a_run_needs_and_no_more_and_shows_it(tmp_path: P
     (install,) = [command for command in commands if "pip install" in command]
     assert install.endswith("--constraint constraints.txt --editable .")
     assert "--quiet" not in install
-    assert any("minutes" in command and "MB" in command for command in commands if command.startswith("echo"))
+    assert any("minutes" in command and "GB" in command for command in commands if command.startswith("echo"))
     assert "fedtrip compare" in commands[-1]
 
 

@@ -235,16 +235,16 @@ def test_label_counts_has_a_row_for_each_client_asked_for():
 @pytest.mark.parametrize("spec", ["iid", "dirichlet:0.5", "orthogonal:5"])
 def test_a_million_clients_cost_nothing_until_they_take_part(spec, draw):
     partition(spec, draw=draw).share(0)
-    start = time.perf_counter()
+    start = time.process_time()
     made = partition(spec, draw=draw, clients=1_000_000)
     assert len(made.share(999_999)) == made.samples(123_456) == 1000
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
 
 
 def test_disjoint_clients_are_not_drawn_before_one_takes_part():
-    start = time.perf_counter()
+    start = time.process_time()
     assert partition("iid", draw="disjoint", clients=60_000, samples_per_client=1).samples(59_999) == 1
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
 
 
 # ---- data that come split

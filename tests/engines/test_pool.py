@@ -189,11 +189,11 @@ def test_a_users_exception_is_told_and_no_process_is_left(blobs, problem, raised
 
 def test_a_module_that_cannot_be_found_in_the_workers_is_an_error_and_not_a_loop(blobs, here, monkeypatch):
     (here / "vanishing_method.py").write_text(
-        textwrap.dedent("""
-        import sys
+        textwrap.dedent(f"""
+        import os
         from dataclasses import dataclass
         from fedtrip.methods import FedAvg
-        if sys.argv[0] == "-c": raise ImportError("not in a worker")
+        if os.getpid() != {os.getpid()}: raise ImportError("not in a worker")
         @dataclass(frozen=True)
         class Vanishing(FedAvg): pass
         """)

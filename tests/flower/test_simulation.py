@@ -50,7 +50,10 @@ def test_every_method_has_the_same_bits_on_a_simulation(tmp_path, monkeypatch):
         server_app=server,
         client_app=client_app(**{"memory-dir": str(tmp_path / "memories")}),
         num_supernodes=4,
-        backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0}, "init_args": {"num_cpus": 2}},
+        backend_config={
+            "client_resources": {"num_cpus": 1, "num_gpus": 0},
+            "init_args": {"address": "local", "num_cpus": 2},
+        },
     )
     assert digests == {m: run_federation(prepare(experiment(m)), workers=1).model_sha256 for m in METHODS}
     for method in METHODS:

@@ -92,7 +92,8 @@ def simulate(
             num_supernodes=experiment.clients or 1,
             backend_config={
                 "client_resources": {"num_cpus": 1, "num_gpus": 0},
-                "init_args": {"num_cpus": worker_count(workers), "log_to_driver": False},
+                # local: a Ray of its own, also where another simulation or a cluster runs on this machine
+                "init_args": {"address": "local", "num_cpus": worker_count(workers), "log_to_driver": False},
             },
         )
     finally:
