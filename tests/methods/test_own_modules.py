@@ -9,6 +9,7 @@ from torch.nn.utils import parametrizations
 from watching import named
 
 import fedtrip
+from fedtrip.models import check_model
 from fedtrip.rounds import initial_state
 from fedtrip.store import ClientStore
 
@@ -244,3 +245,32 @@ def test_the_first_global_model_is_the_users(factory, pairs):
         setting.module.state_dict(),
     )
     assert all(torch.equal(state[key], wanted[key]) for key in wanted)
+
+
+# ---- hooks on parameters
+
+
+def hooked(register):
+    """A module whose last bias has a hook that its author wants to be called."""
+    module = made(Net)
+    name, parameter = list(module.named_parameters())[-1]
+    getattr(parameter, register)(lambda *_: None)
+    return module, name
+
+
+@pytest.mark.parametrize("register", ["register_hook", "register_post_accumulate_grad_hook"])
+@pytest.mark.parametrize("as_factory", [False, True], ids=["module", "factory"])
+def test_a_hook_on_a_parameter_is_refused_by_name(register, as_factory):
+    """Training works on a copy of the module, and a copy of a parameter has no hooks."""
+    module, name = hooked(register)
+    data = fedtrip.from_clients(images((6,)), images((6,))[0])
+    given = (lambda: module) if as_factory else module
+    with pytest.raises(fedtrip.UserError, match=rf"parameter '{name}' with a gradient hook.*; accepted: "):
+        fedtrip.run(fedtrip.Experiment(rounds=1), model=given, data=data, workers=1)
+
+
+@pytest.mark.parametrize("register", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_a_hook_that_was_removed_again_is_no_reason(register):
+    module = made(Net)
+    getattr(next(module.parameters()), register)(lambda *_: None).remove()
+    check_model(module, Setting().federation("fedavg").dataset.sample_shape, CLASSES)
