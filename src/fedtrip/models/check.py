@@ -28,6 +28,11 @@ def check_model(module: nn.Module, sample_shape: tuple[int, ...], classes: int, 
     for key, parameter in trainable.items():
         if parameter.dtype != torch.float32:
             raise UserError(f"{called} has the parameter '{key}' of type {parameter.dtype}; accepted: torch.float32")
+        if _has_gradient_hook(parameter):
+            raise UserError(
+                f"{called} has the parameter '{key}' with a gradient hook, which the copies that are trained do not "
+                "have; accepted: parameters without hooks"
+            )
 
     shape = (BATCH, *sample_shape)
     with left_as_it_is(module), torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -42,6 +47,12 @@ def check_model(module: nn.Module, sample_shape: tuple[int, ...], classes: int, 
         raise UserError(f"{called} returns a {type(output).__name__} for a batch of shape {shape}; {wanted}")
     if tuple(output.shape) != (BATCH, classes):
         raise UserError(f"{called} returns shape {tuple(output.shape)} for a batch of shape {shape}; {wanted}")
+
+
+def _has_gradient_hook(parameter: Tensor) -> bool:
+    """Whether something is called with its gradient; `copy.deepcopy` leaves such hooks out."""
+    hooks = (parameter._backward_hooks, getattr(parameter, "_post_accumulate_grad_hooks", None))
+    return any(hooks)
 
 
 def trains_on_one_sample(module: nn.Module, sample_shape: tuple[int, ...]) -> bool:
