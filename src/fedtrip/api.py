@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from fedtrip.costs import paper_gflops_per_round, pass_cost, symbols_of
@@ -23,6 +22,7 @@ from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment import Experiment
 from fedtrip.federation import Federation, ModelSource, prepare
 from fedtrip.flat import FlatModel, state_sha256
+from fedtrip.one_thread import callback, one_thread, refuse_inside_a_run, whole_run
 from fedtrip.result import Result
 from fedtrip.rounds import FederationState, RoundDetails, RoundRecord, RunEnded, initial_state, rounds
 from fedtrip.run_engine import RunEngine, on_engine
@@ -35,19 +35,6 @@ OnRound = Callable[[RoundRecord], None]
 OpenEngine = Callable[[Federation], AbstractContextManager[Engine]]
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One torch thread (two do not give the same bits), gradients on, the caller's random generator left as it was."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
-            yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@one_thread()
 def run(
     experiment: Experiment | None = None,
     *,
@@ -74,19 +61,22 @@ def run(
     `on_round` ends the run by an exception. `workers` is the number of processes (default: the cores); it does not
     change the result. With `engine="flower-simulation"` the clients are nodes of Flower's simulation, whose rounds wait
     for `round_timeout` seconds and need `min_clients` uploads; then model and data are named ones. `on_round` is called
-    with each round's record.
+    with each round's record. Runs of several threads of a process wait for each other, because torch has one generator;
+    a run cannot be started inside another one's `on_round`.
     """
+    refuse_inside_a_run()
     run_there = on_engine(engine, round_timeout, min_clients, None if data_dir is None else Path(data_dir).absolute())
     where = Path(out) if out is not None else None
     if where is not None:
         check_out(where, overwrite, resume)
-    federation = prepare(
-        experiment or Experiment(),
-        model=model,
-        data=None if data is None else as_dataset(data),
-        data_dir=data_dir,
-        progress=progress,
-    )
+    with one_thread():
+        federation = prepare(
+            experiment or Experiment(),
+            model=model,
+            data=None if data is None else as_dataset(data),
+            data_dir=data_dir,
+            progress=progress,
+        )
     return run_there(
         federation,
         out=where,
@@ -98,7 +88,7 @@ def run(
     )
 
 
-@one_thread()
+@whole_run()
 def run_federation(
     federation: Federation,
     *,
@@ -154,7 +144,7 @@ def _run(
                         _keep_snapshot(writer, flat, state, details)
                     writer.record(record, state)
                 if on_round is not None:
-                    with _saved_if_left(writer, state):
+                    with _saved_if_left(writer, state), callback():
                         on_round(record)
     except RunEnded as problem:
         ended = str(problem)
@@ -162,7 +152,8 @@ def _run(
         if writer is not None:
             writer.note(problem.record)
         if on_round is not None:
-            on_round(problem.record)
+            with callback():
+                on_round(problem.record)
     finally:
         state.memories.close()
     result = Result(

@@ -18,6 +18,7 @@ from fedtrip.errors import UserError
 from fedtrip.experiment import Experiment
 from fedtrip.federation import ModelSource
 from fedtrip.files import write_json, write_text
+from fedtrip.one_thread import refuse_inside_a_run
 from fedtrip.prepared import Preparer
 from fedtrip.report import write_report
 from fedtrip.result import Result
@@ -82,6 +83,7 @@ def compare(
     `KeyboardInterrupt` is raised. With a `device` the table has the estimated seconds to target on it.
     `command` is what repeats the comparison, if it was typed; it is stored, and shown in the report.
     """
+    refuse_inside_a_run()
     base, where = experiment or Experiment(), Path(out)
     if trials < 1:
         raise UserError(f"trials is {trials}; accepted: at least 1")

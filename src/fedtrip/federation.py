@@ -20,6 +20,7 @@ from fedtrip.methods import Method, make_method, options_of
 from fedtrip.models import build_model, check_model
 from fedtrip.models.check import trains_on_one_sample
 from fedtrip.models.representation import Tap
+from fedtrip.one_thread import one_thread
 from fedtrip.partition import Partition, make_partition
 from fedtrip.randomness import torch_seed
 
@@ -37,6 +38,7 @@ class Federation:
     method: Method
 
 
+@one_thread()
 def prepare(
     experiment: Experiment,
     *,

@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass, field, replace
 import pytest
 
 import fedtrip
-from fedtrip.api import one_thread
 from fedtrip.engines.pool import PoolEngine
 from fedtrip.engines.serial import SerialEngine
 from fedtrip.errors import UserError
 from fedtrip.experiment import Experiment
 from fedtrip.federation import prepare
 from fedtrip.methods import METHODS, FedAvg
+from fedtrip.one_thread import one_thread
 from fedtrip.rounds import initial_state, rounds
 from fedtrip.store import ClientStore
 

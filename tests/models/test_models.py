@@ -196,7 +196,7 @@ def test_a_users_initial_weights_are_a_function_of_the_seed(own):
         ("def make(): return nn.Linear(4, 3).requires_grad_(False)", "has no trainable parameters"),
         ("def make(): return nn.Linear(4, 3).double()", "has the parameter 'weight' of type torch.float64"),
         ("def make(): return nn.LazyLinear(3)", "has lazy layers"),
-        ("def make(net=nn.Linear(4, 3)): return net if net.bias.register_hook(abs) else net", "has the parameter 'bias'"),
+        ("def make(net=nn.Linear(4, 3)): return net if net.bias.register_hook(abs) else 0", "the parameter 'bias'"),
         ("def make(): return nn.Linear(4, 2)", "(2, 2) for a batch of shape (2, 4); accepted: a tensor of shape (2, 3"),
         ("def make(): return nn.LSTM(4, 3)", "returns a tuple for a batch of shape (2, 4)"),
         ("def make(): return nn.Linear(5, 3)", "fails on a batch of shape (2, 4): RuntimeError: "),

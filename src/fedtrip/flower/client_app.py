@@ -8,9 +8,9 @@ from typing import Any
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedtrip.api import one_thread
 from fedtrip.flower.node import Node
 from fedtrip.flower.records import outcome_content, read_identity, read_task
+from fedtrip.one_thread import one_thread
 
 
 def client_app(**defaults: str) -> ClientApp:

@@ -18,7 +18,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedtrip.api import one_thread
 from fedtrip.costs import pass_cost
 from fedtrip.errors import UserError
 from fedtrip.experiment import Experiment
@@ -26,6 +25,7 @@ from fedtrip.federation import Federation
 from fedtrip.flat import FlatModel
 from fedtrip.history import History
 from fedtrip.local import FROZEN_BATCH
+from fedtrip.one_thread import one_thread
 from fedtrip.partition import label_counts
 from fedtrip.result import Result
 
@@ -50,6 +50,7 @@ class ClientView:
     seeds_scored: int
 
 
+@one_thread()
 def look_at_clients(histories: Mapping[str, Sequence[History]], prepare: Prepare) -> ClientView:
     """The clients of some variants' runs; raises `UserError` where the data or a model cannot be had."""
     first = next(iter(histories.values()))

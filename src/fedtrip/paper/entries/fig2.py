@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import nn
 
-from fedtrip.api import one_thread, run
+from fedtrip.api import run
 from fedtrip.data import load_dataset
 from fedtrip.data.dataset import DataSet
 from fedtrip.errors import UserError
@@ -23,6 +23,7 @@ from fedtrip.figures import STYLE, save_both
 from fedtrip.files import write_json
 from fedtrip.models import build_model
 from fedtrip.models.representation import Tap
+from fedtrip.one_thread import one_thread
 from fedtrip.paper.entry import Entry, Findings, OnStep, OwnWork
 from fedtrip.paper.page import Page
 from fedtrip.paper.reproduction import WORK
