@@ -61,6 +61,8 @@ class Outcome:
     """serialised size of what was sent to the client; 0 on an engine that serialises nothing"""
     wire_up: int = 0
     """serialised size of what came back"""
+    remote: bool = False
+    """whether it comes from another machine, which may send anything, and not from the method's code on this one"""
 
 
 def travel(lr: float, beta: float, steps: int, *, kept: bool = False) -> float:

@@ -182,13 +182,16 @@ def one_round(
         bytes_down += len(asked) * size_in_bytes(received)
         uploads = []
         for result in engine.clients(tasks):
+            expected = method.expected(server)
+            if result.problem is None and not result.remote:
+                _check_it_is_as_said(experiment.method.name, result.client, result.upload, expected)
             corruption = faults.corrupted.get(result.client)
             outcome = result if corruption is None or result.problem is not None else corruption.of(result)
             bytes_up += size_in_bytes(outcome.upload)
             wire_down, wire_up = wire_down + outcome.wire_down, wire_up + outcome.wire_up
             absent += outcome.problem is not None
             macs += outcome.macs + sum(vector.numel() for vector in outcome.upload.values())  # and its averaging
-            reason = outcome.problem or reason_to_refuse(outcome.upload, method.expected(server))
+            reason = outcome.problem or reason_to_refuse(outcome.upload, expected)
             if reason is not None:
                 refused[outcome.client] = reason
                 continue
@@ -240,6 +243,12 @@ def size_in_bytes(vectors: Mapping[str, Tensor]) -> int:
 
 def reason_to_refuse(upload: Vectors, expected: Vectors) -> str | None:
     """Why an upload cannot be averaged in, or None if it can."""
+    infinite = [name for name in expected if name in upload and not is_finite({name: upload[name]})]
+    return _difference(upload, expected) or (f"'{infinite[0]}' is not finite" if infinite else None)
+
+
+def _difference(upload: Vectors, expected: Vectors) -> str | None:
+    """In what names, shapes or types an upload is not what the method says it is."""
     for name, like in expected.items():
         if name not in upload:
             return f"'{name}' is missing"
@@ -248,10 +257,18 @@ def reason_to_refuse(upload: Vectors, expected: Vectors) -> str | None:
             return f"'{name}' has the shape {tuple(vector.shape)} instead of {tuple(like.shape)}"
         if vector.is_floating_point() != like.is_floating_point():
             return f"'{name}' is of type {vector.dtype} instead of {like.dtype}"
-        if not is_finite({name: vector}):
-            return f"'{name}' is not finite"
     unknown = [name for name in upload if name not in expected]
     return f"'{unknown[0]}' is not what `expected` of the method names" if unknown else None
+
+
+def _check_it_is_as_said(method: str, client: int, upload: Vectors, expected: Vectors) -> None:
+    """Refuse to go on where the method's own code, on this machine, sends something else than it says."""
+    if (reason := _difference(upload, expected)) is not None:
+        said = ", ".join(f"{name} of shape {tuple(like.shape)}" for name, like in expected.items()) or "nothing"
+        raise UserError(
+            f"method '{method}': what its client {client} sends does not fit: {reason}; accepted: what its `expected` "
+            f"names, {said}"
+        )
 
 
 def is_finite(vectors: Mapping[str, Tensor]) -> bool:

@@ -3,6 +3,7 @@ what the clients remember."""
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -165,7 +166,7 @@ def test_without_faults_the_bits_are_those_of_an_experiment_that_does_not_know_t
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("damage", ["missing", "short", "two dimensions", "extra", "integers", "nan", "empty", "none"])
 def test_an_upload_that_is_not_what_the_method_expects_is_refused(name, damage):
-    """Each damage to each vector of each method; afterwards the run goes on without that client."""
+    """Each damage, by another machine, to each vector of each method; the run goes on without that client."""
     setting = Setting(rounds=2, per_round=5)
     federation = setting.federation(name)
 
@@ -186,9 +187,7 @@ def test_an_upload_that_is_not_what_the_method_expects_is_refused(name, damage):
                     "short": like[:-1], "two dimensions": like[None], "integers": like.to(torch.int64),
                     "nan": like * math.nan, "empty": like[:0],
                 }[damage]  # fmt: skip
-            outcomes[1] = package.local.Outcome(
-                outcomes[1].client, outcomes[1].samples, spoilt, outcomes[1].memory, outcomes[1].macs
-            )
+            outcomes[1] = replace(outcomes[1], upload=spoilt, remote=True)
             return outcomes
 
     state = initial_state(federation, ClientStore())

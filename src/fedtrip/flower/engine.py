@@ -120,7 +120,7 @@ class FlowerEngine:
             outcome = read_outcome(answer.content, task, announced[1])
         except BadRecord as problem:
             return self._without(task.client, node, f"its answer cannot be read: {problem}")
-        return replace(outcome, wire_up=serialised_size(answer.content))
+        return replace(outcome, wire_up=serialised_size(answer.content), remote=True)
 
     def _without(self, client: int, node: int | None, why: str) -> Outcome:
         log.warning("client %d%s: %s", client, "" if node is None else f" on node {node}", why)

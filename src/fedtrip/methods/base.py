@@ -270,7 +270,10 @@ class Method:
         raise NotImplementedError
 
     def expected(self, server: Server) -> Vectors:
-        """Vectors like those that a client sends in this exchange: with other names or shapes an upload is refused."""
+        """Vectors like those that a client sends in this exchange: it is an error if its code sends others.
+
+        Of clients on other machines, which may send anything, such an upload is refused.
+        """
         return server.model
 
     def aggregate(self, server: Server, uploads: Sequence[Upload]) -> Server:
