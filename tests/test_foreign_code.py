@@ -1,4 +1,4 @@
-"""Somebody else's run folder or experiment file: looking at it runs no code of theirs, and what runs code says which."""
+"""Somebody else's run folder or experiment file: looking at it runs no code, and what runs code says which."""
 
 import os
 import subprocess
@@ -167,7 +167,7 @@ def test_an_archive_of_runs_that_names_code_is_refused(foreign, tmp_path):
         text = stored.read_text()
         assert old in text
         stored.write_text(text.replace(old, new))
-        with pytest.raises(UserError, match="damaged at line 1: it names code, .*'foreign_code:.*'"):
+        with pytest.raises(UserError, match=r"damaged at line 1: it names code, .*'foreign_code:.*'"):
             Archive(tmp_path / "archive")
         stored.write_text(text)
     assert foreign.imports() == 0

@@ -23,6 +23,7 @@ from fedtrip.experiment import Experiment
 from fedtrip.federation import Federation, ModelSource, prepare
 from fedtrip.flat import FlatModel, state_sha256
 from fedtrip.one_thread import callback, one_thread, refuse_inside_a_run, whole_run
+from fedtrip.own_code import check_trusted, without_method
 from fedtrip.result import Result
 from fedtrip.rounds import FederationState, RoundDetails, RoundRecord, RunEnded, initial_state, rounds
 from fedtrip.run_engine import RunEngine, on_engine
@@ -187,14 +188,17 @@ def load_result(
     model: ModelSource | None = None,
     data: Data | None = None,
     data_dir: Path | str | None = None,
+    trust: bool = False,
 ) -> Result:
-    """A stored run as a `Result`; its trained module is built when it is asked for."""
+    """A stored run as a `Result`; its trained module is built when it is asked for.
+
+    A model that the run names as `package.module:factory` is imported then only with `trust`.
+    """
     folder = Path(run_folder)
     experiment, summary = read_experiment(folder), read_summary(folder)
 
     def build() -> nn.Module:
-        dataset = None if data is None else as_dataset(data)
-        return prepare(experiment, model=model, data=dataset, data_dir=data_dir).module
+        return _stored_federation(folder, experiment, model, data, data_dir, trust).module
 
     return Result(
         experiment=experiment,
@@ -213,9 +217,13 @@ def load(
     model: ModelSource | None = None,
     data: Data | None = None,
     data_dir: Path | str | None = None,
+    trust: bool = False,
 ) -> nn.Module:
-    """The trained module of a stored run, in evaluation mode. A model or data given from Python are given again."""
-    return load_result(run_folder, model=model, data=data, data_dir=data_dir).module
+    """The trained module of a stored run, in evaluation mode. A model or data given from Python are given again.
+
+    Code that the run names (a model as `package.module:factory`) is run only with `trust`; stderr says which it is.
+    """
+    return load_result(run_folder, model=model, data=data, data_dir=data_dir, trust=trust).module
 
 
 @one_thread()
@@ -225,11 +233,14 @@ def evaluate(
     model: ModelSource | None = None,
     data: Data | None = None,
     data_dir: Path | str | None = None,
+    trust: bool = False,
 ) -> tuple[float, float]:
-    """Test accuracy and mean loss of a stored run's model on its experiment's test set."""
+    """Test accuracy and mean loss of a stored run's model on its experiment's test set.
+
+    Code that the run names (a model as `package.module:factory`) is run only with `trust`; stderr says which it is.
+    """
     folder = Path(run_folder)
-    dataset = None if data is None else as_dataset(data)
-    federation = prepare(read_experiment(folder), model=model, data=dataset, data_dir=data_dir)
+    federation = _stored_federation(folder, read_experiment(folder), model, data, data_dir, trust)
     module = copy.deepcopy(federation.module)
     try:
         module.load_state_dict(read_model(folder / MODEL))
@@ -237,6 +248,21 @@ def evaluate(
         raise UserError(f"model '{folder / MODEL}' does not fit the experiment: {problem}") from None
     with make_engine(federation, 1) as engine:
         return engine.evaluate(FlatModel(module, federation.dataset.sample_shape).model())
+
+
+def _stored_federation(
+    folder: Path,
+    experiment: Experiment,
+    model: ModelSource | None,
+    data: Data | None,
+    data_dir: Path | str | None,
+    trust: bool,
+) -> Federation:
+    """Data and model of a stored run, without its method, which nobody needs who only looks at the model."""
+    if model is None:
+        check_trusted(folder, experiment, trust)
+    dataset = None if data is None else as_dataset(data)
+    return prepare(without_method(experiment), model=model, data=dataset, data_dir=data_dir)
 
 
 def as_dataset(data: Data) -> DataSet:

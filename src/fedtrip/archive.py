@@ -23,6 +23,7 @@ from fedtrip.experiment import Experiment
 from fedtrip.files import write_text
 from fedtrip.history import History
 from fedtrip.methods import make_method, options_of
+from fedtrip.own_code import own_code
 from fedtrip.result import Result
 from fedtrip.rounds import RoundRecord, record_from_json
 
@@ -50,6 +51,8 @@ class Archive:
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                 try:
                     run = _from_json(json.loads(line))
+                    if code := own_code(run.experiment):
+                        raise UserError(f"it names code, {', '.join(code)}")
                     self._runs[identity(run.experiment)] = run
                     self._file_of[_setting(run.experiment)] = path
                 except (ValueError, TypeError, KeyError, AttributeError, UserError) as problem:

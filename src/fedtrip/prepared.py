@@ -10,10 +10,14 @@ from fedtrip.data.locate import find_set
 from fedtrip.errors import UserError
 from fedtrip.experiment import Experiment
 from fedtrip.federation import Federation, ModelSource, prepare
+from fedtrip.own_code import own_model
 
 
 class Preparer:
-    """`prepare` that loads each data set once, whatever the number of variants and trials."""
+    """`prepare` that loads each data set once, whatever the number of variants and trials.
+
+    Without `download` and `own_code` it only looks at what is there: for pages about somebody's runs.
+    """
 
     def __init__(
         self,
@@ -23,8 +27,10 @@ class Preparer:
         *,
         progress: bool = False,
         download: bool = True,
+        own_code: bool = True,
     ) -> None:
         self._model, self._data, self._progress, self._download = model, data, progress, download
+        self._own_code = own_code
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._loaded: dict[tuple[object, ...], DataSet] = {}
 
@@ -34,6 +40,9 @@ class Preparer:
         known = KNOWN_SETS.get(experiment.dataset)
         if not self._download and known is not None and known.files and find_set(known, self._data_dir) is None:
             raise UserError(f"data set '{known.name}' is not on this machine; `fedtrip data get {known.name}` gets it")
+        code = own_model(experiment)
+        if not self._own_code and self._model is None and code is not None:
+            raise UserError(f"the model is code of its own, '{experiment.model}', which a report never runs")
         federation = prepare(
             experiment,
             model=self._model,

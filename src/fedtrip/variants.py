@@ -178,5 +178,5 @@ def run_folder(out: Path, variant: Variant, seed: int) -> Path:
 
 
 def read_results(out: Path, variants: Sequence[Variant], seeds: Sequence[int]) -> dict[str, list[Result]]:
-    """All finished runs of a comparison."""
-    return {v.label: [load_result(run_folder(out, v, seed)) for seed in seeds] for v in variants}
+    """All finished runs of a comparison that was just run; whoever ran it named the code."""
+    return {v.label: [load_result(run_folder(out, v, seed), trust=True) for seed in seeds] for v in variants}

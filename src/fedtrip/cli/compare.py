@@ -23,6 +23,7 @@ from fedtrip.cli.options import (
     TrialEngine,
     absolute,
     read_settings,
+    say_code_of_file,
     with_experiment_options,
 )
 from fedtrip.cli.progress import Live, refusals
@@ -125,7 +126,9 @@ def compare(
     from fedtrip.methods import IN_TABLES, METHODS
     from fedtrip.runs import unused_folder
 
-    base = changed(Experiment.from_toml(experiment_file) if experiment_file is not None else Experiment(), **fields)
+    stored = Experiment.from_toml(experiment_file) if experiment_file is not None else Experiment()
+    say_code_of_file(stored, experiment_file, fields)
+    base = changed(stored, **fields)
     groups = {"paper": list(IN_TABLES), "all": list(METHODS)}
     names = groups.get(methods) or [name.strip() for name in methods.split(",") if name.strip()]
     if not names:

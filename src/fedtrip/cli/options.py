@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -13,6 +13,7 @@ import typer
 
 from fedtrip.errors import UserError
 from fedtrip.experiment import Experiment
+from fedtrip.own_code import own_code, say_code
 from fedtrip.presets import Preset
 
 PANELS: dict[str, tuple[str, ...]] = {
@@ -136,6 +137,12 @@ TensorBoard = Annotated[
 def absolute(path: Path | None) -> Path | None:
     """A folder that the user named, independent of later changes of the working folder."""
     return None if path is None else path.expanduser().absolute()
+
+
+def say_code_of_file(base: Experiment, file: Path | None, fields: Mapping[str, Any]) -> None:
+    """Which code an experiment file names that a run of it imports; what the command line names, its author knows."""
+    if file is not None:
+        say_code(own_code(base.but(model=fields.get("model", base.model))))
 
 
 def _plain_type(name: str) -> Any:

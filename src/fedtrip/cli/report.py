@@ -55,7 +55,7 @@ def report(
         commands=collected.commands,
         versions=collected.versions,
         remarks=collected.remarks,
-        prepare=Preparer(data_dir=absolute(data_dir), download=False),
+        prepare=Preparer(data_dir=absolute(data_dir), download=False, own_code=False),
     )
     out.print(f"report  {page}", markup=False, soft_wrap=True)
     if show:

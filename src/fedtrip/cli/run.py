@@ -21,6 +21,7 @@ from fedtrip.cli.options import (
     TensorBoard,
     absolute,
     read_settings,
+    say_code_of_file,
     spelling,
     with_experiment_options,
 )
@@ -129,6 +130,7 @@ def run(
         read_experiment(experiment_file)  # or it is no run folder
         folder, experiment_file = experiment_file, experiment_file / EXPERIMENT
     base = Experiment.from_toml(experiment_file) if experiment_file is not None else Experiment()
+    say_code_of_file(base, experiment_file, fields)
     experiment = experiment_from(base, fields, method, settings or [], preset)
     stem = f"{experiment.method.name}-{experiment.model}-{experiment.dataset}-seed{experiment.seed}"
     where = absolute(folder) or unused_folder(stem)
@@ -181,6 +183,9 @@ def run(
 def evaluate(
     run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="a folder that `fedtrip run` wrote")],
     data_dir: DataDir = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="run the code that the run names, if its model is package.module:factory")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> None:
     """Test a stored model on its experiment's test set: the accuracy of the final model, after the last round.
@@ -189,7 +194,7 @@ def evaluate(
     """
     from fedtrip.api import evaluate as evaluate_run
 
-    accuracy, loss = evaluate_run(run_folder, data_dir=absolute(data_dir))
+    accuracy, loss = evaluate_run(run_folder, data_dir=absolute(data_dir), trust=trust)
     if as_json:
         print_json({"run": str(run_folder), "accuracy": accuracy, "loss": loss if math.isfinite(loss) else None})
     else:

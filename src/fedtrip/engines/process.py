@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -22,7 +23,9 @@ import cloudpickle
 from fedtrip.engines.shared import anonymous_file
 from fedtrip.errors import UserError, is_out_of_memory
 
-_BOOT = "from fedtrip.engines.process import child; child({connection}, {beginning})"
+_BOOT = "import sys; sys.path.append({home!r}); from fedtrip.engines.process import child; child({theirs}, {beginning})"
+_HOME = str(Path(__file__).parents[2])
+"""Where this package lies. A worker looks nowhere else for it: not in the working folder, where Python would first."""
 _PR_SET_PDEATHSIG = 1
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
@@ -55,11 +58,12 @@ class WorkerProcess:
     def __init__(self, service: str, *arguments: Any, descriptors: Sequence[int] = ()) -> None:
         self.connection, theirs = Pipe()
         beginning = _in_a_file(pickle.dumps((sys.path, cloudpickle.dumps((service, arguments)))))
+        boot = _BOOT.format(home=_HOME, theirs=theirs.fileno(), beginning=beginning)
         # The terminal's Ctrl-C goes to all processes, also to one that is just starting: it is the parent's to handle.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _BOOT.format(connection=theirs.fileno(), beginning=beginning)],
+                [sys.executable, "-P", "-c", boot],
                 pass_fds=(theirs.fileno(), beginning, *descriptors),
                 stdin=subprocess.DEVNULL,
                 stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else subprocess.DEVNULL,

@@ -26,6 +26,7 @@ from fedtrip.flat import FlatModel
 from fedtrip.history import History
 from fedtrip.local import FROZEN_BATCH
 from fedtrip.one_thread import one_thread
+from fedtrip.own_code import without_method
 from fedtrip.partition import label_counts
 from fedtrip.result import Result
 
@@ -53,16 +54,20 @@ class ClientView:
 @one_thread()
 def look_at_clients(histories: Mapping[str, Sequence[History]], prepare: Prepare) -> ClientView:
     """The clients of some variants' runs; raises `UserError` where the data or a model cannot be had."""
+
+    def prepared(run: History) -> Federation:
+        return prepare(without_method(run.experiment))
+
     first = next(iter(histories.values()))
-    counts = {run.experiment.seed: counts_of(prepare(run.experiment)) for run in first}
-    federation = prepare(first[0].experiment)
+    counts = {run.experiment.seed: counts_of(prepared(run)) for run in first}
+    federation = prepared(first[0])
     assert federation.experiment.clients is not None
     macs = pass_cost(federation.module, federation.dataset.sample_shape).forward * len(federation.dataset.y_test)
     kept = {label: [run for run in runs if isinstance(run, Result)] for label, runs in histories.items()}
     models = sum(1 for runs in kept.values() if runs)
     seeds = max(1, int(MOST_MACS / (macs * models))) if models else 0
     accuracy = {
-        label: {run.experiment.seed: accuracy_of_clients(prepare(run.experiment), run.state) for run in runs[:seeds]}
+        label: {run.experiment.seed: accuracy_of_clients(prepared(run), run.state) for run in runs[:seeds]}
         for label, runs in kept.items()
         if runs
     }

@@ -76,14 +76,14 @@ def write_report(
     `histories` maps a variant's label to its runs. Runs that are a `Result` have their model, and the page says how it
     serves each client; a plain `History` does without. `commands` are what repeats the runs, `versions` what they were
     made with (default: what is installed here). `prepare` finds the data of an experiment; by default only those that
-    are on this machine, nothing is downloaded.
+    are on this machine, nothing is downloaded and no code is run that the runs name.
     """
     if not any(histories.values()):
         raise UserError("a report needs at least one finished run")
     parts = make_parts(histories)
     sections, data = [], []
     for part in parts:
-        clients, why = _clients(part, prepare or Preparer(download=False))
+        clients, why = _clients(part, prepare or Preparer(download=False, own_code=False))
         sections.append(_section(part, clients, why))
         data.append(chart_data(part, clients))
     page = _template().render(
