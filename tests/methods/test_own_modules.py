@@ -9,6 +9,7 @@ from torch.nn.utils import parametrizations
 from watching import named
 
 import fedtrip
+from fedtrip.costs import pass_cost
 from fedtrip.models import check_model
 from fedtrip.rounds import initial_state
 from fedtrip.store import ClientStore
@@ -274,3 +275,35 @@ def test_a_hook_that_was_removed_again_is_no_reason(register):
     module = made(Net)
     getattr(next(module.parameters()), register)(lambda *_: None).remove()
     check_model(module, Setting().federation("fedavg").dataset.sample_shape, CLASSES)
+
+
+# ---- nested tensors
+
+
+class Padded(nn.Module):
+    """A stock encoder with a padding mask: in evaluation torch packs its input into a nested tensor, without a shape."""
+
+    def __init__(self):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.embed, self.body, self.head = nn.Linear(4, 8), nn.TransformerEncoder(layer, 2), nn.Linear(8, CLASSES)
+
+    def forward(self, x):
+        x = x.squeeze(1)
+        padding = (x.abs().sum(2) == 0) & (torch.arange(x.shape[1]) > 0)
+        return self.head(self.body(self.embed(x), src_key_padding_mask=padding)[:, 0])
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_an_encoder_with_a_padding_mask_is_trained_as_it_is_written():
+    pairs = images((1, 5, 4))
+    for x, _ in pairs:
+        x[::2, :, 3:] = 0
+    setting = Setting(module=made(Padded), pairs=pairs)
+    result = setting.run("fedavg")
+    module, _ = run_naive(setting, "fedavg")
+    assert apart(result.state, module) < CLOSE
+    without_mask = pass_cost(made(Padded), (1, 5, 4))
+    assert result.gflops_per_round is not None
+    # embed 5·4·8, twice (qkv 5·8·24, attention 2·25·8, out 5·8·8, two layers of 5·8·16 each), head 8·3
+    assert without_mask.forward == 160 + 2 * (960 + 400 + 320 + 1280) + 24

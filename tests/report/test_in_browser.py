@@ -171,3 +171,32 @@ def test_it_prints_in_light_colours(chromium: Browser, page: Path) -> None:
     assert chromium.run("return document.documentElement.dataset.theme") == "light"
     chromium.run("window.dispatchEvent(new Event('afterprint'))")
     assert chromium.run("return 'theme' in document.documentElement.dataset") is False
+
+
+# ---- what the page may do
+
+
+def violations(chromium: Browser) -> list[str]:
+    return [entry["message"] for entry in chromium.driver.get_log("browser") if "Security Policy" in entry["message"]]
+
+
+def test_all_charts_are_drawn_under_a_policy_that_forbids_everything_else(chromium, page):
+    policy = "document.querySelector('meta[http-equiv=Content-Security-Policy]').content"
+    chromium.show(page)
+    assert "default-src 'none'" in chromium.run(f"return {policy}")
+    for name in CHARTS:
+        assert chromium.run(f"return document.querySelectorAll('.chart.{name} .main-svg').length") > 0, name
+    chromium.click("#theme")
+    chromium.run("return Plotly.toImage(document.querySelector('#convergence-0'), {format: 'png'})")
+    assert violations(chromium) == []
+
+
+def test_a_script_that_somebody_brings_into_the_page_does_not_run(chromium, page, tmp_path):
+    spoilt = page.read_text(encoding="utf-8").replace("<main>", "<main><script>window.owned = 1</script>", 1)
+    (tmp_path / "spoilt.html").write_text(spoilt, encoding="utf-8")
+    chromium.show(tmp_path / "spoilt.html")
+    chromium.run(
+        "const s = document.createElement('script'); s.textContent = 'window.owned = 2'; document.body.append(s)"
+    )
+    assert chromium.run("return window.owned ?? null") is None
+    assert violations(chromium)

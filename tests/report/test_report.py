@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import json
 import re
@@ -181,3 +183,16 @@ def test_open_shows_the_page(comparison, fedtrip, monkeypatch):
     monkeypatch.setattr("webbrowser.open", shown.append)
     fedtrip("report", comparison, "--open")
     assert shown == [(comparison / "report.html").as_uri()]
+
+
+def test_the_page_has_a_policy_with_the_digests_of_its_scripts(make_runs, tmp_path):
+    write_report({"fedavg": make_runs("fedavg", [4])}, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    (policy,) = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
+    parts = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    assert parts["default-src"] == "'none'"
+    assert "unsafe" not in parts["script-src"]
+    script = page.rpartition("<script>")[2].partition("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"'sha256-{digest}'" in parts["script-src"]
+    assert page.index("Content-Security-Policy") < page.index("<style>") < page.index("<script")
