@@ -176,7 +176,8 @@ def _input_shapes(module: nn.Module, sample_shape: tuple[int, ...]) -> dict[nn.M
     seen: dict[nn.Module, list[tuple[int, ...]]] = {}
 
     def look(layer: nn.Module, inputs: tuple[object, ...]) -> None:
-        shape = tuple(inputs[0].shape) if inputs and isinstance(inputs[0], Tensor) else ()
+        first = inputs[0] if inputs else None
+        shape = tuple(first.shape) if isinstance(first, Tensor) and not first.is_nested else ()  # which has none
         seen.setdefault(layer, []).append(shape)
 
     hooks = [layer.register_forward_pre_hook(look) for layer in module.modules()]

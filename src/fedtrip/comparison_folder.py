@@ -88,7 +88,7 @@ def _check_same(out: Path, mine: dict[str, Any]) -> None:
                 raise _Another(f"{label}: {other}")
     except _Another as problem:
         raise UserError(f"--out '{out}' holds another comparison: {problem}; {accepted}") from None
-    except (OSError, ValueError, KeyError, TypeError) as problem:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
         raise UserError(f"'{out / MANIFEST}' cannot be read: {problem!r}; {accepted}") from None
 
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
@@ -35,12 +37,23 @@ def pass_cost(module: nn.Module, sample_shape: tuple[int, ...]) -> PassCost:
     """Count on a batch of two (BatchNorm refuses one) of a copy of the module."""
     module = copy.deepcopy(module)
     x, y = torch.zeros(2, *sample_shape), torch.zeros(2, dtype=torch.int64)
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), _in_single_operations():
         with _FlopCounter() as forward, torch.no_grad():
             module.eval()(x)
         with _FlopCounter() as training:
             functional.cross_entropy(module.train()(x), y).backward()  # type: ignore[no-untyped-call]
     return PassCost(forward.flops // 4, training.flops // 4)
+
+
+@contextmanager
+def _in_single_operations() -> Iterator[None]:
+    """Transformers layer by layer: in evaluation torch has one operation for a whole layer, with nested tensors."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 class _FlopCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -63,7 +76,7 @@ class _FlopCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         del types
         output = func(*args, **(kwargs or {}))
         formula = flop_registry.get(func._overloadpacket)
-        if formula is not None:
+        if formula is not None and not any(isinstance(part, Tensor) and part.is_nested for part in args):
             self.flops += formula(*args, **(kwargs or {}), out_val=output)
         return output
 

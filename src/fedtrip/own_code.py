@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedtrip.errors import UserError
 from fedtrip.experiment import PYTHON, Experiment
+from fedtrip.printable import one_line
 
 
 def own_model(experiment: Experiment) -> str | None:
@@ -47,4 +48,4 @@ def check_trusted(run: Path, experiment: Experiment, trust: bool) -> None:
 def say_code(code: Sequence[str]) -> None:
     """One line on stderr, before it is imported."""
     if code:
-        print(f"runs code: {', '.join(code)}", file=sys.stderr)
+        print(one_line(f"runs code: {', '.join(code)}"), file=sys.stderr)

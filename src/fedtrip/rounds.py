@@ -15,10 +15,12 @@ from torch import Tensor
 from fedtrip.client_faults import round_faults
 from fedtrip.engines.base import Engine
 from fedtrip.errors import UserError
+from fedtrip.experiment import LARGEST
 from fedtrip.federation import Federation
 from fedtrip.flat import FlatModel
 from fedtrip.local import Task
 from fedtrip.methods.base import Method, Server, Upload, Vectors, mean
+from fedtrip.printable import one_line
 from fedtrip.randomness import stream
 from fedtrip.store import ClientStore
 
@@ -56,13 +58,28 @@ class RoundRecord:
 
 
 def record_from_json(fields: Mapping[str, Any]) -> RoundRecord:
-    """A record from its JSON form, in which tuples are lists and the keys of a table are text."""
+    """A record from its JSON form, in which tuples are lists and the keys of a table are text.
+
+    Raises `ValueError`, `TypeError`, `KeyError` or `AttributeError` if it is not one.
+    """
     plain = {
         "clients": tuple(fields["clients"]),
         "dropped": tuple(fields.get("dropped", ())),
         "refused": {int(client): str(reason) for client, reason in fields["refused"].items()},
     }
-    return RoundRecord(**{**fields, **plain})
+    record = RoundRecord(**{**fields, **plain})
+    counts = [getattr(record, name) for name in _COUNTS]
+    if not all(type(n) is int and 0 <= n <= LARGEST for n in (*counts, *record.clients, *record.dropped)):
+        raise TypeError("a count is no count")
+    measured = [number for number in (record.accuracy, record.loss) if number is not None]
+    if not all(type(number) in (int, float) for number in (*measured, record.seconds)):
+        raise TypeError("a number is none")
+    if type(record.unchanged) is not bool:
+        raise TypeError("it is neither true nor false")
+    return record
+
+
+_COUNTS = ("round", "bytes_down", "bytes_up", "macs", "client_memory", "wire_down", "wire_up")
 
 
 @dataclass
@@ -193,7 +210,7 @@ def one_round(
             macs += outcome.macs + sum(vector.numel() for vector in outcome.upload.values())  # and its averaging
             reason = outcome.problem or reason_to_refuse(outcome.upload, expected)
             if reason is not None:
-                refused[outcome.client] = reason
+                refused[outcome.client] = one_line(reason)  # a node may call its vectors what it likes
                 continue
             uploads.append(Upload(outcome.client, outcome.samples, outcome.upload))
             memories[outcome.client] = outcome.memory

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from fedtrip.errors import UserError
+from fedtrip.errors import UserError, shortened
 from fedtrip.experiment import Experiment
 from fedtrip.files import check_parent_writable, is_leftover, replacing
 from fedtrip.rounds import RoundRecord, record_from_json
@@ -102,11 +102,25 @@ def read_summary(run: Path) -> dict[str, Any]:
         summary = json.loads((run / SUMMARY).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"run '{run}' is not finished: it has no {SUMMARY}") from None
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, RecursionError) as problem:
         raise UserError(f"'{run / SUMMARY}' cannot be read: {problem}") from None
     if not isinstance(summary, dict):
         raise UserError(f"'{run / SUMMARY}' is damaged: it does not hold a JSON object")
+    for name, is_right in _SUMMARY_FIELDS.items():
+        if not is_right(summary.get(name)):
+            raise UserError(f"'{run / SUMMARY}' is damaged: its {name} is {shortened(repr(summary.get(name)))}")
     return summary
+
+
+_SUMMARY_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "ended": lambda value: value is None or isinstance(value, str),
+    "gflops_per_round": lambda value: value is None or type(value) in (int, float),
+    "acceleration": lambda value: value is None or (isinstance(value, list) and all(isinstance(v, str) for v in value)),
+    "versions": lambda value: (
+        value is None or (isinstance(value, dict) and all(isinstance(version, str) for version in value.values()))
+    ),
+}
+"""The parts of a summary that are read again."""
 
 
 def read_records(run: Path, at_most: int | None = None) -> tuple[RoundRecord, ...]:
@@ -115,10 +129,14 @@ def read_records(run: Path, at_most: int | None = None) -> tuple[RoundRecord, ..
         lines = (run / METRICS).read_text(encoding="utf-8").splitlines()
     except OSError as problem:
         raise UserError(f"'{run / METRICS}' cannot be read: {problem.strerror or problem}") from None
+    except UnicodeDecodeError as problem:
+        raise UserError(f"'{run / METRICS}' is damaged: {problem}") from None
     records = []
     for number, line in enumerate(lines[:at_most], 1):
         try:
             records.append(record_from_json(json.loads(line)))
-        except (ValueError, TypeError, KeyError, AttributeError):
+            if records[-1].round != number:
+                raise ValueError
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise UserError(f"'{run / METRICS}' is damaged at line {number}") from None
     return tuple(records)

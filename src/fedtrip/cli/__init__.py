@@ -21,6 +21,7 @@ from fedtrip.cli.report import report
 from fedtrip.cli.reproduce import reproduce
 from fedtrip.cli.run import evaluate, run
 from fedtrip.errors import UserError, is_out_of_memory
+from fedtrip.printable import one_line
 
 
 def _help(command: Callable[..., None]) -> str:
@@ -102,5 +103,5 @@ def _fail(message: str, code: int = 2) -> None:
     """One line on stderr, whatever the message holds."""
     from rich.markup import escape
 
-    err.print(f"[red]error:[/] {escape(' '.join(message.split()))}", soft_wrap=True)
+    err.print(f"[red]error:[/] {escape(one_line(message))}", soft_wrap=True)
     sys.exit(code)

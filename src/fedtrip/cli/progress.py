@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedtrip.cli.console import err
+from fedtrip.printable import one_line
 
 if TYPE_CHECKING:
     from fedtrip.rounds import RoundRecord
@@ -21,7 +22,7 @@ class Live:
     """Shows how far some work is. `advance` moves it one step with a short note."""
 
     def __init__(self, title: str, total: int, *, quiet: bool = False) -> None:
-        self._title, self._total, self._done, self._last_line = title, total, 0, 0.0
+        self._title, self._total, self._done, self._last_line = one_line(title), total, 0, 0.0
         self._quiet = quiet
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
@@ -34,10 +35,11 @@ class Live:
             disable=quiet or not err.is_terminal,
             transient=True,
         )
-        self._task = self._bar.add_task(title, total=total, note="")
+        self._task = self._bar.add_task(self._title, total=total, note="")
 
     def advance(self, note: str, steps: int = 1) -> None:
         """So many steps more are done."""
+        note = one_line(note)
         self._done += steps
         self._bar.update(self._task, advance=steps, note=note)
         now = time.monotonic()
@@ -48,7 +50,7 @@ class Live:
 
     def warn(self, message: str) -> None:
         """A line that stays."""
-        err.print(f"[yellow]warning:[/] {escape(message)}", soft_wrap=True)
+        err.print(f"[yellow]warning:[/] {escape(one_line(message))}", soft_wrap=True)
 
     def __enter__(self) -> Self:
         self._bar.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 import math
+import sys
 import zipfile
 import zlib
 from pathlib import Path
@@ -59,6 +60,8 @@ def _check_member(path: Path, name: str, archive: zipfile.ZipFile, info: zipfile
         if dtype.kind not in "biuf":
             kind = "pickled objects, which are never loaded" if dtype.hasobject else f"values of type {dtype}"
             raise UserError(f"{path}: {name} holds {kind}; numbers are needed")
+        if not all(type(length) is int and length <= sys.maxsize for length in shape):
+            raise UserError(f"{path}: the header of {name} has the impossible shape {shortened(shape)}")
         promised, stored = math.prod(shape) * dtype.itemsize, info.file_size - stream.tell()
         if promised != stored:
             raise UserError(f"{path}: the header of {name} promises {promised:,} bytes, but {stored:,} are stored")

@@ -27,6 +27,7 @@ from fedtrip.flower.records import (
 )
 from fedtrip.local import Outcome, Task
 from fedtrip.methods.base import Memory, Vectors
+from fedtrip.printable import one_line
 
 PATIENCE = 60.0
 """Seconds that are waited for nodes: at the start for all clients', later only if a round has too few."""
@@ -123,8 +124,9 @@ class FlowerEngine:
         return replace(outcome, wire_up=serialised_size(answer.content), remote=True)
 
     def _without(self, client: int, node: int | None, why: str) -> Outcome:
-        log.warning("client %d%s: %s", client, "" if node is None else f" on node {node}", why)
-        return Outcome(client, 0, {}, Memory(), 0, problem=" ".join(why.split()))
+        told = one_line(why)
+        log.warning("client %d%s: %s", client, "" if node is None else f" on node {node}", told)
+        return Outcome(client, 0, {}, Memory(), 0, problem=told)
 
     def _wait_for(self, clients: Iterable[int], enough: int) -> None:
         """Wait, but not for ever, until so many of these clients are there."""
@@ -156,7 +158,7 @@ class FlowerEngine:
                 self._announced[node] = (client, samples)
                 log.info("node %d is client %d with %d samples", node, client, samples)
             except BadRecord as problem:
-                log.error("node %d cannot take part: %s", node, problem)
+                log.error("node %d cannot take part: %s", node, one_line(str(problem)))
 
     def _nodes(self) -> dict[int, int]:
         """The node of each client that is there."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedtrip.api import load_result
 from fedtrip.comparison_folder import MANIFEST
-from fedtrip.errors import UserError
+from fedtrip.errors import UserError, shortened
 from fedtrip.experiment import Experiment
 from fedtrip.result import Result
 from fedtrip.runs import EXPERIMENT, SUMMARY, read_summary
@@ -85,9 +85,21 @@ def _manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         known = dict(manifest["variants"]), list(manifest["seeds"])
-    except (OSError, ValueError, KeyError, TypeError) as problem:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
         raise UserError(f"'{folder / MANIFEST}' cannot be read: {problem}") from None
+    for name in known[0].values():
+        if not _is_folder_name(name):
+            named = shortened(repr(name))
+            raise UserError(f"'{folder / MANIFEST}' names the folder {named}; accepted: the name of one in runs/")
+    for seed in known[1]:
+        if type(seed) is not int:
+            raise UserError(f"'{folder / MANIFEST}' has the seed {shortened(repr(seed))}; accepted: integers")
     return {**manifest, "variants": known[0], "seeds": known[1]}
+
+
+def _is_folder_name(name: object) -> bool:
+    """Whether it is a single name that stays where it is, as `Variant.folder` makes them."""
+    return isinstance(name, str) and name not in ("", ".", "..") and not any(c in "/\\\0" for c in name)
 
 
 def _command(folder: Path) -> str:
