@@ -221,6 +221,7 @@ def load(
 ) -> nn.Module:
     """The trained module of a stored run, in evaluation mode. A model or data given from Python are given again.
 
+    It wants normalised inputs; `load_result(...).predictor()` takes them as they come.
     Code that the run names (a model as `package.module:factory`) is run only with `trust`; stderr says which it is.
     """
     return load_result(run_folder, model=model, data=data, data_dir=data_dir, trust=trust).module

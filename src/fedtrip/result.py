@@ -9,8 +9,10 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from fedtrip._version import __version__
+from fedtrip.errors import UserError
 from fedtrip.flat import state_sha256
 from fedtrip.history import History
+from fedtrip.predictor import Predictor
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -26,10 +28,21 @@ class Result(History):
 
     @property
     def module(self) -> nn.Module:
-        """The trained module, in evaluation mode."""
+        """The trained module, in evaluation mode. It wants normalised inputs; `predictor` takes them as they come."""
         module = self.build()
         module.load_state_dict(self.state)
         return module.eval()
+
+    def predictor(self) -> Predictor:
+        """The trained module with the normalisation in front of it, in evaluation mode, for inputs as they come.
+
+        These are uint8 pixels, or floats as the data set has them, of shape (n, *sample_shape). It is an `nn.Module`
+        for use elsewhere: `torch.jit`, `torch.export` and `torch.onnx` take it if they take the module.
+        """
+        mean, std = self.experiment.mean, self.experiment.std
+        if mean is None or std is None:
+            raise UserError("the experiment has no mean and std; accepted: the result of a run, or of a stored one")
+        return Predictor(self.module, mean, std).eval()
 
     @property
     def model_sha256(self) -> str:
