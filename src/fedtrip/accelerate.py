@@ -10,6 +10,7 @@ import copy
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -50,16 +51,21 @@ def accelerate(module: nn.Module, sample_shape: tuple[int, ...], watched: str | 
     It is tried once, forward and backward. A module that depends on how its weights or activations lie in memory
     (`x.view(len(x), -1)` on channels-last activations) fails there, and is then left as it is.
     """
-    for attempt in (_faster_copy(module, sample_shape, watched), _plain_copy(module)):
-        trial = copy.deepcopy(attempt.module)
-        for ours, theirs in zip(attempt.module.parameters(), trial.parameters(), strict=True):
-            if ours in attempt.storage_orders:
-                theirs.data = in_order(theirs.data.new_empty(theirs.numel()), ours.shape, attempt.storage_orders[ours])
+    for make in (partial(_faster_copy, module, sample_shape, watched), partial(_plain_copy, module)):
         try:
-            return replace(attempt, changes_input=_changes_its_input(trial, attempt.prepared, sample_shape))
+            return _tried(make(), sample_shape)
         except Exception:
             continue
     return _plain_copy(module)  # it fails in any case: let it do so where the user can see it
+
+
+def _tried(attempt: Accelerated, sample_shape: tuple[int, ...]) -> Accelerated:
+    """What a pass forward and backward through a copy says of its input; raises what the module raises."""
+    trial = copy.deepcopy(attempt.module)
+    for ours, theirs in zip(attempt.module.parameters(), trial.parameters(), strict=True):
+        if ours in attempt.storage_orders:
+            theirs.data = in_order(theirs.data.new_empty(theirs.numel()), ours.shape, attempt.storage_orders[ours])
+    return replace(attempt, changes_input=_changes_its_input(trial, attempt.prepared, sample_shape))
 
 
 def in_order(span: Tensor, shape: Sequence[int], order: tuple[int, ...] | None) -> Tensor:
