@@ -201,7 +201,8 @@ def test_what_a_result_answers(blobs, tmp_path):
     assert loaded.records == result.records
     assert loaded.model_sha256 == result.model_sha256
     stored, summary = json.loads((tmp_path / "run/summary.json").read_text()), result.summary()
-    assert stored == summary == loaded.summary()
+    assert {k: v for k, v in stored.items() if k not in ("files_sha256", "summary_sha256")} == summary
+    assert loaded.summary() == summary
     with torch.no_grad():
         data = fedtrip.from_arrays(**blobs)
         right = (

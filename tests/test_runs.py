@@ -189,10 +189,16 @@ def test_damaged_files_of_a_run(blobs, tmp_path, name, content, message):
         fedtrip.load(tmp_path, data=blobs)
 
 
-def test_a_stored_model_of_another_shape_is_refused(blobs, tmp_path):
-    fedtrip.run(Experiment(**{**SMALL, "rounds": 1}), data=blobs, out=tmp_path / "run", workers=1)
-    write_model(tmp_path / "run/model.safetensors", torch.nn.Linear(6, 3).state_dict())
+def test_a_stored_model_of_another_shape_is_refused(blobs, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "shapes.py").write_text("from torch import nn\nmake = lambda: nn.Linear(6, 3)\n")
+    experiment = Experiment(**{**SMALL, "rounds": 1}, model="shapes:make")
+    fedtrip.run(experiment, data=blobs, out=tmp_path / "run", workers=1)
+    monkeypatch.setattr("shapes.make", lambda: torch.nn.Linear(6, 3, bias=False))
     with pytest.raises(UserError, match="does not fit the experiment"):
+        fedtrip.evaluate(tmp_path / "run", data=blobs)
+    write_model(tmp_path / "run/model.safetensors", torch.nn.Linear(6, 3).state_dict())
+    with pytest.raises(UserError, match="is damaged"):
         fedtrip.evaluate(tmp_path / "run", data=blobs)
     with pytest.raises(UserError, match=r"is not a run: it has no experiment\.toml"):
         fedtrip.load(tmp_path)

@@ -28,7 +28,7 @@ from fedtrip.result import Result
 from fedtrip.rounds import FederationState, RoundDetails, RoundRecord, RunEnded, initial_state, rounds
 from fedtrip.run_engine import RunEngine, on_engine
 from fedtrip.run_writer import RunWriter
-from fedtrip.runs import MODEL, check_out, read_experiment, read_model, read_records, read_summary
+from fedtrip.runs import MODEL, check_out, read_experiment, read_finished_model, read_records, read_summary
 from fedtrip.store import ClientStore
 
 Data = DataSet | Mapping[str, Any] | Sequence[Any]
@@ -190,7 +190,7 @@ def load_result(
     data_dir: Path | str | None = None,
     trust: bool = False,
 ) -> Result:
-    """A stored run as a `Result`; its trained module is built when it is asked for.
+    """A finished run as a `Result`; its trained module is built when it is asked for. Damaged files are refused.
 
     A model that the run names as `package.module:factory` is imported then only with `trust`.
     """
@@ -203,7 +203,7 @@ def load_result(
     return Result(
         experiment=experiment,
         records=read_records(folder),
-        state=read_model(folder / MODEL),
+        state=read_finished_model(folder, summary),
         ended=summary.get("ended"),
         gflops_per_round=summary.get("gflops_per_round"),
         acceleration=tuple(summary.get("acceleration", ())),
@@ -241,10 +241,11 @@ def evaluate(
     Code that the run names (a model as `package.module:factory`) is run only with `trust`; stderr says which it is.
     """
     folder = Path(run_folder)
-    federation = _stored_federation(folder, read_experiment(folder), model, data, data_dir, trust)
+    stored = load_result(folder)
+    federation = _stored_federation(folder, stored.experiment, model, data, data_dir, trust)
     module = copy.deepcopy(federation.module)
     try:
-        module.load_state_dict(read_model(folder / MODEL))
+        module.load_state_dict(stored.state)
     except RuntimeError as problem:
         raise UserError(f"model '{folder / MODEL}' does not fit the experiment: {problem}") from None
     with make_engine(federation, 1) as engine:

@@ -32,6 +32,7 @@ from fedtrip.runs import (
     remove_run,
     write_model,
 )
+from fedtrip.seal import sealed
 
 
 class RunWriter:
@@ -129,11 +130,11 @@ class RunWriter:
             write_model(folder / f"{name}.safetensors", state)
 
     def finish(self, state: Mapping[str, Tensor], summary: Mapping[str, Any]) -> None:
-        """Write the model, then the summary: a folder with a summary is a finished run."""
+        """Write the model, then the summary, with digests of all: a folder with a summary is a finished run."""
         with _writing(self.out):
             write_model(self.out / MODEL, state)
             sync(self.out / MODEL, self.out / METRICS)
-            write_json(self.out / SUMMARY, summary)
+            write_json(self.out / SUMMARY, sealed(self.out, summary, (EXPERIMENT, METRICS, MODEL)))
             sync(self.out / SUMMARY, self.out)
         self.checkpoint.remove()
 

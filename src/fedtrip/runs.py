@@ -16,6 +16,7 @@ from fedtrip.errors import UserError, shortened
 from fedtrip.experiment import Experiment
 from fedtrip.files import check_parent_writable, is_leftover, replacing
 from fedtrip.rounds import RoundRecord, record_from_json
+from fedtrip.seal import check_files, check_model, check_summary
 
 EXPERIMENT, METRICS, MODEL, SUMMARY, SNAPSHOTS, CHECKPOINT, EVENTS = (
     "experiment.toml",
@@ -81,6 +82,14 @@ def write_model(path: Path, state: Mapping[str, Tensor]) -> None:
         save_file(dict(state), temporary)
 
 
+def read_finished_model(run: Path, summary: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The model of a finished run, if it and the run's other files are what the run wrote."""
+    state = read_model(run / MODEL)
+    check_files(run, summary)
+    check_model(run / MODEL, state, summary)
+    return state
+
+
 def read_model(path: Path) -> dict[str, Tensor]:
     """Read a stored state dict; the format cannot execute code."""
     try:
@@ -97,7 +106,7 @@ def read_experiment(run: Path) -> Experiment:
 
 
 def read_summary(run: Path) -> dict[str, Any]:
-    """The summary of a finished run."""
+    """The summary of a finished run; its digest is checked, those of other files by `read_finished_model`."""
     try:
         summary = json.loads((run / SUMMARY).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -109,6 +118,7 @@ def read_summary(run: Path) -> dict[str, Any]:
     for name, is_right in _SUMMARY_FIELDS.items():
         if not is_right(summary.get(name)):
             raise UserError(f"'{run / SUMMARY}' is damaged: its {name} is {shortened(repr(summary.get(name)))}")
+    check_summary(run / SUMMARY, summary)
     return summary
 
 
@@ -125,14 +135,8 @@ _SUMMARY_FIELDS: dict[str, Callable[[Any], bool]] = {
 
 def read_records(run: Path, at_most: int | None = None) -> tuple[RoundRecord, ...]:
     """The records of a stored run, or only the first ones: a round under way may have left half a line."""
-    try:
-        lines = (run / METRICS).read_text(encoding="utf-8").splitlines()
-    except OSError as problem:
-        raise UserError(f"'{run / METRICS}' cannot be read: {problem.strerror or problem}") from None
-    except UnicodeDecodeError as problem:
-        raise UserError(f"'{run / METRICS}' is damaged: {problem}") from None
     records = []
-    for number, line in enumerate(lines[:at_most], 1):
+    for number, line in enumerate(read_lines(run)[:at_most], 1):
         try:
             records.append(record_from_json(json.loads(line)))
             if records[-1].round != number:
@@ -140,3 +144,11 @@ def read_records(run: Path, at_most: int | None = None) -> tuple[RoundRecord, ..
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise UserError(f"'{run / METRICS}' is damaged at line {number}") from None
     return tuple(records)
+
+
+def read_lines(run: Path) -> list[bytes]:
+    """The lines of a run's records as they were written, each with its end."""
+    try:
+        return (run / METRICS).read_bytes().splitlines(keepends=True)
+    except OSError as problem:
+        raise UserError(f"'{run / METRICS}' cannot be read: {problem.strerror or problem}") from None
