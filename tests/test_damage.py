@@ -125,3 +125,21 @@ def test_an_edited_record_of_an_unfinished_run_is_refused(line, blobs, tmp_path,
     (run / "metrics.jsonl").write_text(whole + '{"round": 3, "half a li')  # beyond the checkpoint: done again
     again = package.run(experiment, data=blobs, out=run, resume=True, workers=1)
     assert again.model_sha256 == package.run(experiment, data=blobs, workers=1).model_sha256
+
+
+def test_a_stale_memory_of_a_client_is_refused_by_name(blobs, tmp_path, listing):
+    """Client 1 took part in rounds 1 and 2; what it kept of round 2 is gone, what it kept of round 1 is there."""
+    experiment = Experiment(**SMALL, method="fedtrip")
+    for last in (1, 2):
+        with pytest.raises(Stopped):
+            package.run(experiment, data=blobs, out=tmp_path / str(last), workers=1, on_round=stopping_after(last))
+    earlier, later = (tmp_path / f"{last}/checkpoint/clients/1-{last}.safetensors" for last in (1, 2))
+    (later.parent / earlier.name).write_bytes(earlier.read_bytes())
+    later.rename(tmp_path / "kept")
+    before = listing(tmp_path / "2")
+    with pytest.raises(UserError, match=r"the memory of client 1, '.*/2/checkpoint/clients/1-2\.safetensors', is gone"):
+        package.run(experiment, data=blobs, out=tmp_path / "2", resume=True, workers=1)
+    assert listing(tmp_path / "2") == before
+    (tmp_path / "kept").rename(later)
+    again = package.run(experiment, data=blobs, out=tmp_path / "2", resume=True, workers=1)
+    assert again.model_sha256 == package.run(experiment, data=blobs, workers=1).model_sha256
