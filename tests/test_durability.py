@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,8 @@ import fedtrip as package
 from fedtrip import Experiment, UserError, checkpoint
 from fedtrip.checkpoint import Checkpoint
 from fedtrip.lock import FolderLock
-from fedtrip.methods.base import Memory
+from fedtrip.methods.base import Memory, Server
+from fedtrip.rounds import FederationState
 from fedtrip.store import ClientStore, write_vectors
 from test_checkpoint import SMALL, Stopped, stopping_after
 
@@ -207,6 +209,163 @@ def test_the_disk_is_not_waited_for_more_than_once_a_second(blobs, tmp_path, mon
     assert spent < 0.12  # 2 % while it runs; the beginning and the end of so short a run are the rest
 
 
+# ---- what a checkpoint folder holds
+
+
+def test_the_checkpoint_folder_stays_small_however_long_nothing_is_synced(blobs, tmp_path, monkeypatch):
+    """Two memories a client at most: that of the newest state, and that of the last synced one."""
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_SYNCS", 1e9)
+    most = []
+
+    def count(_record):
+        most.append(len(list((tmp_path / "run/checkpoint").rglob("*.safetensors"))))
+
+    experiment = Experiment(**{**SMALL, "rounds": 60}, method="fedtrip")
+    package.run(experiment, data=blobs, out=tmp_path / "run", workers=1, checkpoint_every=1, on_round=count)
+    assert max(most) <= 2 * 5 + 2
+
+
+@pytest.mark.parametrize("bound", ["OUTDATED_FILES", "OUTDATED_BYTES"])
+def test_too_much_that_is_outdated_is_synced_and_forgotten(bound, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_SYNCS", 1e9)
+    monkeypatch.setattr(checkpoint, bound, 3 if bound == "OUTDATED_FILES" else 3 * 4000)
+    saved = Checkpoint(tmp_path)
+    state = FederationState(Server(model={"w": torch.zeros(3)}, state={}, clients=8, lr=0.1), saved.store)
+    for number in range(1, 7):
+        state.round = number
+        for client in range(8):
+            state.memories.put(client, Memory({"w": torch.zeros(1000)}, number))
+        saved.save(state, at_once=number == 1)
+        assert len(list((tmp_path / "clients").iterdir())) <= 16
+    assert saved.fallback()[1] >= 5
+    assert state.memories.outdated()[0] <= 8
+
+
+def test_garbage_goes_before_anything_is_written(blobs, tmp_path, monkeypatch):
+    """A disk may be full of it: what an interrupted process left is removed first."""
+    experiment = Experiment(**SMALL, method="fedtrip")
+    whole = package.run(experiment, data=blobs, workers=1)
+    run = tmp_path / "run"
+    interrupted(run, experiment, data=blobs)
+    folder = run / "checkpoint"
+    garbage = [folder / "clients/0-9.safetensors", folder / "clients/1-1.safetensors", folder / "server-1.safetensors"]
+    garbage += [folder / ".server-3.safetensors.99.tmp.safetensors", folder / "clients/.3-3.safetensors.9.tmp"]
+    for path in garbage:
+        path.write_bytes(b"x" * 1000)
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write("x" * 1000)
+    seen, opened = [], os.open
+
+    def opening(path, flags, *others, **keywords):
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            seen.append((str(path), [left.name for left in garbage if left.exists()]))
+        return opened(path, flags, *others, **keywords)
+
+    import io
+
+    plain = io.open
+
+    def file_opening(path, mode="r", *others, **keywords):
+        if set(mode) & set("wax+"):
+            seen.append((str(path), [left.name for left in garbage if left.exists()]))
+        return plain(path, mode, *others, **keywords)
+
+    monkeypatch.setattr(os, "open", opening)
+    monkeypatch.setattr(io, "open", file_opening)  # what Path.open and Path.write_text call
+    again = package.run(experiment, data=blobs, out=run, resume=True, workers=1)
+    monkeypatch.undo()
+    inside = [left for path, left in seen if path.startswith(str(run))]
+    assert inside
+    assert inside == [[]] * len(inside)
+    assert again.model_sha256 == whole.model_sha256
+
+
+def test_garbage_of_a_run_without_any_checkpoint_goes_too(blobs, tmp_path):
+    experiment = Experiment(**SMALL, method="fedtrip")
+    run, seen = tmp_path / "run", []
+    with pytest.raises(Stopped):
+        package.run(experiment, data=blobs, out=run, workers=1, on_round=stopping_after(1))
+    (run / "checkpoint/server-1.safetensors").unlink()
+    (run / "checkpoint/synced.safetensors").unlink()
+    (run / "checkpoint/clients/4-1.safetensors").write_text("of a round that did not count")
+    package.run(
+        experiment, data=blobs, out=run, resume=True, workers=1, checkpoint_every=1,
+        on_round=lambda _: seen.append((run / "checkpoint/clients/4-1.safetensors").exists()),
+    )  # fmt: skip
+    assert seen == [False] * 4
+
+
+# ---- when a checkpoint is written
+
+
+class Clock:
+    """Time that passes only when it is told to."""
+
+    def __init__(self, monkeypatch):
+        self.now = 1000.0
+        monkeypatch.setattr(checkpoint.time, "monotonic", lambda: self.now)
+
+
+@pytest.mark.parametrize(("cost", "wait"), [(0.0, 1.0), (0.03, 1.0), (0.5, 10.0)])
+def test_a_checkpoint_is_due_after_a_second_or_twenty_times_its_cost(cost, wait, blobs, tmp_path, monkeypatch):
+    clock, moments, save = Clock(monkeypatch), [], Checkpoint.save
+
+    def saved(self, state, **given):
+        save(self, state, **given)
+        moments.append(clock.now)
+        clock.now += cost
+
+    monkeypatch.setattr(Checkpoint, "save", saved)
+
+    def tick(_record):
+        clock.now += 0.25
+
+    package.run(Experiment(**{**SMALL, "rounds": 200}), data=blobs, out=tmp_path / "run", workers=1, on_round=tick)
+    between = [later - earlier - cost for earlier, later in pairwise(moments)]
+    assert moments[0] <= 1001.25
+    assert all(wait <= seconds <= wait + 0.3 for seconds in between)
+    assert len(moments) > 3
+
+
+@pytest.mark.parametrize("where", ["training", "evaluation", "on_round", "recording"])
+def test_a_run_that_is_left_by_any_exception_keeps_its_last_finished_round(where, blobs, tmp_path, monkeypatch):
+    experiment = Experiment(**{**SMALL, "rounds": 6}, method="scaffold")
+    whole = package.run(experiment, data=blobs, workers=1)
+    from fedtrip.engines.serial import SerialEngine
+    from fedtrip.run_writer import RunWriter
+
+    calls = []
+
+    def failing(method):
+        def called(*arguments, **keywords):
+            calls.append(arguments)
+            if len(calls) == 4:
+                raise KeyboardInterrupt
+            return method(*arguments, **keywords)
+
+        return called
+
+    def in_round_4(record):
+        if where == "on_round" and record.round == 4:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        if where != "on_round":
+            owner, name = {
+                "training": (SerialEngine, "clients"),
+                "evaluation": (SerialEngine, "evaluate"),
+                "recording": (RunWriter, "note"),
+            }[where]
+            patched.setattr(owner, name, failing(getattr(owner, name)))
+        with pytest.raises(KeyboardInterrupt):
+            package.run(experiment, data=blobs, out=tmp_path / "run", workers=1, on_round=in_round_4)
+    seen = []
+    again = package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1, on_round=seen.append)
+    # a round whose line could not be written is not finished, and what led up to it was not due yet
+    assert seen[0].round == {"on_round": 5, "recording": 1}.get(where, 4)
+    assert again.model_sha256 == whole.model_sha256
+
+
 # ---- every n rounds
 
 
@@ -256,6 +415,7 @@ HOLDER = """
 import sys
 import tempfile
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from fedtrip.lock import FolderLock
 lock = FolderLock(Path(sys.argv[1]))
