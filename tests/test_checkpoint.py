@@ -110,6 +110,11 @@ def flip(path):
     path.write_bytes(content)
 
 
+def loaded(path):
+    """The vectors, independent of the file, which is about to be written over."""
+    return {name: vector.clone() for name, vector in load_file(path).items()}
+
+
 def with_header(**changes):
     """The checkpoint with another header; well made, as another version of fedtrip would."""
 
@@ -117,7 +122,7 @@ def with_header(**changes):
         with safe_open(path, framework="pt") as stored:
             header = json.loads(stored.metadata()["fedtrip"])
         header.pop("crc32")
-        write_vectors(path, load_file(path), {**header, **changes})
+        write_vectors(path, loaded(path), {**header, **changes})
 
     return damage
 
@@ -128,7 +133,7 @@ def forged_header(**changes):
     def damage(path):
         with safe_open(path, framework="pt") as stored:
             header = {**json.loads(stored.metadata()["fedtrip"]), **changes}
-        save_file(load_file(path), path, metadata={"fedtrip": json.dumps(header)})
+        save_file(loaded(path), path, metadata={"fedtrip": json.dumps(header)})
 
     return damage
 
@@ -138,7 +143,7 @@ def with_vectors(change):
         with safe_open(path, framework="pt") as stored:
             header = json.loads(stored.metadata()["fedtrip"])
         header.pop("crc32")
-        write_vectors(path, change(load_file(path)), header)
+        write_vectors(path, change(loaded(path)), header)
 
     return damage
 
@@ -160,7 +165,17 @@ DAMAGES = {
         lambda path: save_file({"a": torch.ones(2)}, path, metadata={"fedtrip": "[1]"}),
         "cannot be read",
     ),
-    "next-schema": (SERVER, with_header(schema=3), "has schema version 3; accepted: 1, 2"),
+    "next-schema": (
+        SERVER,
+        with_header(schema=4),
+        "has schema version 4; accepted: 3, or the version of fedtrip that ",
+    ),
+    "earlier-schema": (SERVER, with_header(schema=2), "has schema version 2; accepted: 3, or the version of fedtrip"),
+    "memory-of-another-round": (
+        SERVER,
+        with_vectors(lambda v: {**v, "kept rounds": v["kept rounds"] - 1}),
+        "the memory of client 0, '",
+    ),
     "forged-round": (SERVER, forged_header(round=1), "cannot be read: it is damaged"),
     "negative-round": (SERVER, forged_header(round=-1), "cannot be read: it is damaged"),
     "no-round": (SERVER, forged_header(round=None), "cannot be read: "),
@@ -215,7 +230,7 @@ def test_a_memory_that_is_missing_is_noticed(interrupted, blobs, listing):
     run, experiment = interrupted
     next(iter((run / "checkpoint/clients").iterdir())).unlink()
     before = listing(run)
-    with pytest.raises(UserError, match=r"has the memories of \d clients instead of \d"):
+    with pytest.raises(UserError, match=r"the memory of client \d, '.*\d-\d\.safetensors', is gone"):
         fedtrip.run(experiment, data=blobs, out=run, resume=True, workers=1)
     assert listing(run) == before
 

@@ -56,20 +56,20 @@ def test_a_memory_may_lose_its_vectors_and_get_them_back(tmp_path):
     store.write()
     assert {path.name for path in tmp_path.iterdir()} == {"1-1.safetensors"}  # round 1 can still be gone back to
     back = ClientStore(tmp_path)
-    back.restore(1)
+    back.restore({1: 1})
     assert torch.equal(back.get(1)["w"], vectors["w"])
     later = ClientStore(tmp_path)
-    later.restore(2, {1: 2})
+    later.restore({}, {1: 2})
     assert (later.get(1).vectors, later.get(1).last_round) == ({}, 2)
     store.put(1, Memory(vectors, 3))
     store.write()
-    store.forget_outdated()
+    store.forget_outdated(synced=True)
     assert store.bare == {}
     assert {path.name for path in tmp_path.iterdir()} == {"1-3.safetensors"}
 
 
-def test_a_checkpoint_of_the_first_schema_goes_on(blobs, tmp_path):
-    """It had a file for every memory, also an empty one, and no word about whose it is."""
+def test_a_checkpoint_of_the_first_schema_is_refused_by_name(blobs, tmp_path, listing):
+    """It had a file for every memory, also an empty one, and no word about whose it is and which memories it needs."""
     experiment = Experiment(**SMALL, method="fedavg")
     interrupted(tmp_path / "run", experiment, data=blobs)
     server = tmp_path / "run/checkpoint/server.safetensors"
@@ -82,8 +82,10 @@ def test_a_checkpoint_of_the_first_schema_goes_on(blobs, tmp_path):
     for client, last in zip(clients, rounds, strict=True):
         path = tmp_path / f"run/checkpoint/clients/{client}-{last}.safetensors"
         write_vectors(path, {}, {"client": client, "round": last})
-    again = package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
-    assert again.model_sha256 == package.run(experiment, data=blobs, workers=1).model_sha256
+    before = listing(tmp_path / "run")
+    with pytest.raises(UserError, match=r"checkpoint/server\.safetensors' has schema version 1; accepted: 3, or the "):
+        package.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1)
+    assert listing(tmp_path / "run") == before
 
 
 # ---- whose it is
@@ -164,8 +166,8 @@ def test_a_loss_of_power_leaves_a_whole_state(method, lost, blobs, tmp_path, mon
     disk, save = Disk(monkeypatch), Checkpoint.save
     monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_SYNCS", 1e9)
 
-    def saved(self, state, *, metrics=None, at_once=False):  # noqa: ARG001
-        save(self, state, metrics=metrics, at_once=state.round <= 3)
+    def saved(self, state, *, at_once=False, **given):  # noqa: ARG001
+        save(self, state, **given, at_once=state.round <= 3)
         if state.round == 3 + lost:
             raise Stopped
 
@@ -519,6 +521,6 @@ def test_a_header_says_whose_checkpoint_it_is(blobs, tmp_path):
     interrupted(tmp_path / "run", Experiment(**SMALL), data=blobs)
     with safe_open(tmp_path / "run/checkpoint/server-2.safetensors", framework="pt") as stored:
         header = json.loads(stored.metadata()["fedtrip"])
-    assert header["schema"] == 2
+    assert header["schema"] == 3
     assert header["origin"].keys() == {"data", "model"}
     assert header["experiment"] == (tmp_path / "run/experiment.toml").read_text()

@@ -94,7 +94,7 @@ def test_views_and_vectors_of_the_same_memory_can_be_kept(tmp_path):
     store.put(0, kept)
     store.write()
     again = ClientStore(tmp_path)
-    again.restore(1)
+    again.restore({0: 1})
     assert same(again.get(0), kept)
 
 
@@ -154,7 +154,7 @@ def test_only_what_has_changed_is_written(tmp_path):
     store.write()
     assert files(tmp_path) == ["0-1.safetensors", "1-1.safetensors", "1-2.safetensors", "2-1.safetensors"]
     assert all((path.stat().st_mtime_ns, path.stat().st_ino) == (before[path], inodes[path]) for path in before)
-    store.forget_outdated()
+    store.forget_outdated(synced=True)
     assert files(tmp_path) == ["0-1.safetensors", "1-2.safetensors", "2-1.safetensors"]
 
 
@@ -184,6 +184,10 @@ def test_the_temporary_folder_holds_one_file_a_client_and_goes():
     ClientStore().close()
 
 
+ROUND_5 = {0: 4, 1: 5, 2: 5}
+"""Of which round each memory is after the later one of `two_rounds`."""
+
+
 def two_rounds(folder):
     """Clients 0, 1 in round 4 and 1, 2 in round 5; nothing of round 4 forgotten yet."""
     store = ClientStore(folder)
@@ -195,41 +199,59 @@ def two_rounds(folder):
     store.write()
 
 
-@pytest.mark.parametrize(("last_round", "seeds"), [(5, {0: 10, 1: 21, 2: 22}), (4, {0: 10, 1: 11}), (3, {})])
-def test_restore_takes_the_version_of_the_round(last_round, seeds, tmp_path):
+@pytest.mark.parametrize(
+    ("kept", "seeds"),
+    [({0: 4, 1: 5, 2: 5}, {0: 10, 1: 21, 2: 22}), ({0: 4, 1: 4}, {0: 10, 1: 11}), ({}, {})],
+)
+def test_restore_takes_the_version_of_the_round(kept, seeds, tmp_path):
     two_rounds(tmp_path)
     before = files(tmp_path)
     store = ClientStore(tmp_path)
-    store.restore(last_round)
+    store.restore(kept)
     assert len(store) == len(seeds)
     for client in range(4):
         assert store.get(client).is_new == (client not in seeds)
     for client, seed in seeds.items():
         assert torch.equal(store.get(client)["w"], memory(seed, 0)["w"])
     assert files(tmp_path) == before  # it removes nothing itself
-    store.forget_outdated()
-    kept = {0: 4, 1: min(last_round, 5), 2: 5}
-    assert files(tmp_path) == [f"{client}-{kept[client]}.safetensors" for client in seeds]
+    store.forget_outdated(synced=False)
+    assert files(tmp_path) == [f"{client}-{last}.safetensors" for client, last in kept.items()]
 
 
-def test_rounds_are_numbers_and_not_text(tmp_path):
-    for number in (9, 10, 100):
-        store = ClientStore(tmp_path)
-        store.put(3, memory(number, number))
-        store.write()
+def test_what_the_synced_state_needs_stays_until_the_next_one(tmp_path):
+    two_rounds(tmp_path)
     store = ClientStore(tmp_path)
-    store.restore(50)
-    assert store.get(3).last_round == 10
+    store.restore({0: 4, 1: 5, 2: 5}, synced={0: 4, 1: 4})
+    store.forget_outdated(synced=False)
+    assert files(tmp_path) == ["0-4.safetensors", "1-4.safetensors", "1-5.safetensors", "2-5.safetensors"]
+    for number in (6, 7, 8):
+        store.put(1, memory(number, number))
+        store.write()
+        store.forget_outdated(synced=False)
+        assert files(tmp_path) == ["0-4.safetensors", "1-4.safetensors", f"1-{number}.safetensors", "2-5.safetensors"]
+    assert store.outdated() == (1, (tmp_path / "1-4.safetensors").stat().st_size)
+    store.forget_outdated(synced=True)
+    assert files(tmp_path) == ["0-4.safetensors", "1-8.safetensors", "2-5.safetensors"]
+    assert store.outdated() == (0, 0)
+
+
+def test_a_memory_that_is_not_there_is_named_and_an_older_one_not_taken(tmp_path):
+    two_rounds(tmp_path)
+    before = files(tmp_path)
+    store = ClientStore(tmp_path)
+    with pytest.raises(UserError, match=r"the memory of client 0, '.*/0-5\.safetensors', is gone"):
+        store.restore({0: 5, 1: 5})
+    assert files(tmp_path) == before
 
 
 def test_a_round_that_is_done_again_is_kept(tmp_path):
     two_rounds(tmp_path)
     store = ClientStore(tmp_path)
-    store.restore(4)
-    store.forget_outdated()
+    store.restore({0: 4, 1: 4})
+    store.forget_outdated(synced=False)
     store.put(1, memory(31, 5))
     store.write()
-    store.forget_outdated()
+    store.forget_outdated(synced=True)
     assert files(tmp_path) == ["0-4.safetensors", "1-5.safetensors"]
     assert torch.equal(store.get(1)["w"], memory(31, 5)["w"])
 
@@ -242,8 +264,8 @@ def test_half_written_files_are_removed_and_foreign_ones_left(tmp_path):
     for name in foreign:
         (tmp_path / name).write_text("mine")
     store = ClientStore(tmp_path)
-    store.restore(5)
-    store.forget_outdated()
+    store.restore(ROUND_5)
+    store.forget_outdated(synced=False)
     assert files(tmp_path) == sorted(["0-4.safetensors", "1-5.safetensors", "2-5.safetensors", *foreign])
 
 
@@ -272,7 +294,7 @@ def flip(path):
 def test_a_damaged_file_is_named(damage, tmp_path):
     two_rounds(tmp_path)
     store = ClientStore(tmp_path)
-    store.restore(5)
+    store.restore(ROUND_5)
     damage(tmp_path / "1-5.safetensors")
     with pytest.raises(UserError, match=r"the memory of a client, '.*1-5\.safetensors', cannot be read: "):
         store.get(1)
@@ -286,7 +308,7 @@ def test_a_disk_that_is_full_is_told(tmp_path, monkeypatch):
     two_rounds(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     store = ClientStore(tmp_path)
-    store.restore(5)
+    store.restore(ROUND_5)
     monkeypatch.setattr("fedtrip.store.save_file", full)
     store.put(1, memory(1, 6))
     with pytest.raises(UserError, match=r"cannot be written: .*No space left"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -28,6 +30,7 @@ from fedtrip.runs import (
     SUMMARY,
     check_out,
     read_experiment,
+    read_lines,
     read_records,
     remove_run,
     write_model,
@@ -58,6 +61,8 @@ class RunWriter:
         self.out = out
         self._every = checkpoint_every
         self._metrics: TextIO | None = None
+        self._digest = hashlib.sha256()
+        """of the lines that the metrics hold"""
         with _writing(out, ""):
             out.mkdir(parents=True, exist_ok=True)
             self._lock = FolderLock(out)
@@ -83,44 +88,74 @@ class RunWriter:
     def continue_from(self, state: FederationState) -> Sequence[RoundRecord]:
         """Bring a fresh state to where the folder's run was interrupted; its records so far (none for a new run)."""
         records: Sequence[RoundRecord] = ()
-        if self.checkpoint.exists():
-            try:
-                self.checkpoint.restore(state)
-                records = self._records_until(state.round)
-            except UserError as problem:
-                raise UserError(f"{problem}{self.checkpoint.way_out()}") from None
+        try:
+            digest = self.checkpoint.restore(state)
+            if state.round:
+                records = self._records_until(state.round, digest)
+        except UserError as problem:
+            raise UserError(f"{problem}{self._way_out()}") from None
         with _writing(self.out):
+            self.checkpoint.clean(state)
             _remove_half_written(self.out)
-            write_text(self.out / METRICS, "".join(_line(record) for record in records))
+            if records:
+                self._cut_records(len(records))
+            else:
+                write_text(self.out / METRICS, "")
             self._metrics = (self.out / METRICS).open("a", encoding="utf-8")
         return records
 
-    def _records_until(self, last: int) -> Sequence[RoundRecord]:
+    def _records_until(self, last: int, digest: str) -> Sequence[RoundRecord]:
         records = read_records(self.out, at_most=last)
         if len(records) < last:
             raise UserError(f"'{self.out / METRICS}' has {len(records)} rounds, its checkpoint {last}")
         if [record.round for record in records] != list(range(1, last + 1)):
             raise UserError(f"'{self.out / METRICS}' is damaged: its rounds are not 1 to {last}")
+        if (found := self._digest_until(last).hexdigest()) != digest:
+            raise UserError(
+                f"'{self.out / METRICS}' is damaged: the SHA-256 of its first {last} lines is {found}, its checkpoint "
+                f"says {digest}"
+            )
         return records
+
+    def _digest_until(self, last: int) -> hashlib._Hash:
+        return hashlib.sha256(b"".join(read_lines(self.out)[:last]))
+
+    def _cut_records(self, last: int) -> None:
+        """Cut off what follows the checkpoint's rounds, in place: a full disk has no room for a second file."""
+        self._digest = self._digest_until(last)
+        os.truncate(self.out / METRICS, sum(map(len, read_lines(self.out)[:last])))
+
+    def _way_out(self) -> str:
+        """What to do if the newest state turns out to be damaged, as a loss of power may leave it."""
+        with suppress(UserError):
+            fallback = self.checkpoint.fallback()
+            if fallback is not None and self._digest_until(fallback[1]).hexdigest() == fallback[2]:
+                return f"; removing '{fallback[0]}' goes on from round {fallback[1]}, which is whole"
+        return ""
 
     def record(self, record: RoundRecord, state: FederationState) -> None:
         """Append a round's line and, if it is its turn, write the checkpoint that makes it count."""
         self.note(record)
         if record.round % self._every == 0:
-            with _writing(self.out):
-                self.checkpoint.save(state, metrics=self.out / METRICS)
+            self._save(state)
 
     def save(self, state: FederationState) -> None:
         """Write a checkpoint at once: the run is about to be left."""
+        self._save(state, at_once=True)
+
+    def _save(self, state: FederationState, at_once: bool = False) -> None:
+        metrics, digest = self.out / METRICS, self._digest.hexdigest()
         with _writing(self.out):
-            self.checkpoint.save(state, metrics=self.out / METRICS, at_once=True)
+            self.checkpoint.save(state, metrics=metrics, metrics_sha256=digest, at_once=at_once)
 
     def note(self, record: RoundRecord) -> None:
         """Append a round's line."""
         assert self._metrics is not None
+        line = _line(record)
         with _writing(self.out):
-            self._metrics.write(_line(record))
+            self._metrics.write(line)
             self._metrics.flush()
+        self._digest.update(line.encode())
 
     def snapshot(self, round_number: int, name: str, state: Mapping[str, Tensor]) -> None:
         """Keep a model of a round: `global` or `client-K`."""

@@ -1,7 +1,7 @@
 """Digests in a finished run's summary, of its files and of the summary itself, and their check by every reader.
 
-They find damage, not forgery: whoever can write the folder can write digests that fit. `files_sha256` is of the files as
-they lie there, and metrics.jsonl holds times: to compare two runs is what `model_sha256` is for.
+They find damage, not forgery: whoever can write the folder can write digests that fit. `files_sha256` is of the files
+as they lie there, and metrics.jsonl holds times: to compare two runs is what `model_sha256` is for.
 """
 
 from __future__ import annotations

@@ -31,6 +31,9 @@ class ClientStore:
     A file is named after its client and the round it is of, `CLIENT-ROUND.safetensors`, so that the memories of an
     earlier round are still there while the next one is being written. A memory without vectors, as of FedAvg, needs
     no file: `bare` says of which round it is. Without a folder a temporary one is used, when it is needed.
+
+    Two states are there to be gone back to: the one that was last written, and the one that was last synced. A file
+    that neither needs goes as soon as it may, so that the folder never holds more than both.
     """
 
     def __init__(self, folder: Path | None = None, budget: int = BUDGET) -> None:
@@ -42,7 +45,13 @@ class ClientStore:
         self._unwritten: set[int] = set()
         self._unsynced: set[int] = set()
         self._on_disk: dict[int, int] = {}
-        self._outdated: set[Path] = set()
+        self._synced: dict[int, int] = {}
+        """the rounds of the memories that the last synced state needs"""
+        self._fresh: set[int] = set()
+        """clients whose file no written state needs yet: it was written because memory was short"""
+        self._outdated: dict[tuple[int, int], int] = {}
+        """client and round of files that a later one has taken the place of, and their bytes"""
+        self._leftovers: set[Path] = set()
 
     def get(self, client: int) -> Memory:
         """What the client remembers."""
@@ -67,13 +76,19 @@ class ClientStore:
             self._bytes -= replaced.size_in_bytes()
         self._unwritten.discard(client)
         if client in self._on_disk:
-            self._outdated.add(self._path(client, self._on_disk.pop(client)))
+            self._replace(client, self._on_disk.pop(client))
 
     def write(self) -> None:
         """Write what has changed since the last time; files of earlier rounds stay until `forget_outdated`."""
         for client in sorted(self._unwritten):
             self._write(client, self._recent[client])
         self._unwritten.clear()
+        self._fresh.clear()
+
+    @property
+    def written(self) -> Mapping[int, int]:
+        """The round of each memory that has a file, after `write`."""
+        return self._on_disk
 
     def sync(self) -> None:
         """Bring what `write` wrote since the last time to the disk itself."""
@@ -82,32 +97,50 @@ class ClientStore:
             sync(self._place())
         self._unsynced.clear()
 
-    def forget_outdated(self) -> None:
-        """Remove files that a later one has taken the place of."""
-        for path in sorted(self._outdated):
+    def forget_outdated(self, *, synced: bool) -> None:
+        """The state that was last written counts now, on the disk itself if it is `synced`: remove what is not needed
+        any more."""
+        if synced:
+            self._synced = dict(self._on_disk)
+        for client, round_number in sorted(self._outdated):
+            if self._synced.get(client) != round_number:
+                self._path(client, round_number).unlink(missing_ok=True)
+                del self._outdated[client, round_number]
+        for path in self._leftovers:
             path.unlink(missing_ok=True)
-        self._outdated.clear()
+        self._leftovers.clear()
 
-    def restore(self, last_round: int, bare: Mapping[int, int] | None = None, check_after: float = math.inf) -> None:
-        """Take up the folder's memories as they were after this round; all other files of ours are outdated.
+    def outdated(self) -> tuple[int, int]:
+        """How many files wait for the next synced state to be removed, and their bytes."""
+        return len(self._outdated), sum(self._outdated.values())
 
-        Files of rounds after `check_after` may not have reached the disk: they are read now, others when needed.
+    def restore(
+        self,
+        kept: Mapping[int, int],
+        bare: Mapping[int, int] | None = None,
+        *,
+        synced: Mapping[int, int] | None = None,
+        check_after: float = math.inf,
+    ) -> None:
+        """Take up the folder's memories: of each client the one of this round, or one without vectors.
+
+        All other files of ours are outdated, but those that the `synced` state needs stay. Files of rounds after
+        `check_after` may not have reached the disk: they are read now, others when needed.
         """
-        self.bare = dict(bare or {})
         files: dict[tuple[int, int], Path] = {}
-        for path in self._place().iterdir():
+        for path in self._folder.iterdir() if self._folder is not None and self._folder.is_dir() else ():
             if named := _NAME.fullmatch(path.name):
                 files[int(named["client"]), int(named["round"])] = path
             elif is_leftover(path):
-                self._outdated.add(path)
-        for client, round_number in sorted(files):
-            if round_number <= last_round and client not in self.bare:
-                self._on_disk[client] = round_number
-        for (client, round_number), path in files.items():
-            if self._on_disk.get(client) != round_number:
-                self._outdated.add(path)
-            elif round_number > check_after:
-                _read(path, client, round_number)
+                self._leftovers.add(path)
+        for client, round_number in sorted(kept.items()):
+            if (client, round_number) not in files:
+                gone = None if self._folder is None else self._folder / _file_name(client, round_number)
+                raise UserError(f"the memory of client {client}, '{gone}', is gone; an older one is not used instead")
+            if round_number > check_after:
+                _read(files[client, round_number], client, round_number)
+        self.bare, self._on_disk, self._synced = dict(bare or {}), dict(kept), dict(synced or {})
+        self._outdated = {named: path.stat().st_size for named, path in files.items() if kept.get(named[0]) != named[1]}
 
     def __len__(self) -> int:
         """How many clients have a memory."""
@@ -138,15 +171,22 @@ class ClientStore:
         except (OSError, SafetensorError) as problem:
             raise UserError(f"the memory of a client, '{path}', cannot be written: {problem}") from None
         if client in self._on_disk and self._on_disk[client] != memory.last_round:
-            self._outdated.add(self._path(client, self._on_disk[client]))
-        self._outdated.discard(path)  # of a round that was interrupted and is done again
+            self._replace(client, self._on_disk[client])
+        self._outdated.pop((client, memory.last_round), None)  # of a round that was interrupted and is done again
         self._on_disk[client] = memory.last_round
         self._unsynced.add(client)
-        if self._folder is None:  # nobody goes back to an earlier round
-            self.forget_outdated()
+        self._fresh.add(client)
+
+    def _replace(self, client: int, round_number: int) -> None:
+        """The client's file of this round is not its newest any more."""
+        path = self._path(client, round_number)
+        if self._folder is None or client in self._fresh:  # nobody goes back to it
+            path.unlink(missing_ok=True)
+        else:
+            self._outdated[client, round_number] = path.stat().st_size if path.exists() else 0
 
     def _path(self, client: int, round_number: int) -> Path:
-        return self._place() / f"{client}-{round_number}.safetensors"
+        return self._place() / _file_name(client, round_number)
 
     def _place(self) -> Path:
         if self._folder is not None:
@@ -160,6 +200,10 @@ class ClientStore:
 
 
 _NAME = re.compile(r"(?P<client>\d+)-(?P<round>\d+)\.safetensors")
+
+
+def _file_name(client: int, round_number: int) -> str:
+    return f"{client}-{round_number}.safetensors"
 
 
 def _read(path: Path, client: int, round_number: int) -> Memory:
