@@ -117,7 +117,7 @@ class FedtripRounds:
             engine = PoolEngine(federation, workers)
             engine.wait_until_ready()
         self._federation, self._engine = federation, Timed(engine, self.parts)
-        self._writer = RunWriter(folder, federation.experiment, overwrite=False)
+        self._writer = RunWriter(folder, federation.experiment, overwrite=False, checkpoint_every=1)
         self._state = initial_state(federation, self._writer.checkpoint.store)
         self._writer.continue_from(self._state)
 

@@ -101,12 +101,20 @@ def live(case, out, last, report):
         moments.watch()
     if case.get("synced"):
         checkpoint.SECONDS_BETWEEN_SYNCS, checkpoint.SYNCING_PART = 0.0, 1e9
+    if "seconds_between_saves" in case:
+        run_writer.SECONDS_BETWEEN_SAVES, run_writer.COSTS_BETWEEN_SAVES = case["seconds_between_saves"], 0
     fields = dict(case["experiment"])
     model = normalised if case.get("normalised") else None
     experiment = fedtrip.Experiment(**fields)
     try:
         result = fedtrip.run(
-            experiment, data=blobs(), model=model, out=out, resume=True, workers=case.get("workers", 1)
+            experiment,
+            data=blobs(),
+            model=model,
+            out=out,
+            resume=True,
+            workers=case.get("workers", 1),
+            checkpoint_every=case.get("checkpoint_every", 1),
         )
         outcome = {"sha": result.model_sha256, "moments": moments.names}
     except fedtrip.UserError as problem:

@@ -153,7 +153,7 @@ def spent_a_round(experiment, data, out):
     def told(_record):
         moments.append((time.perf_counter(), time.process_time()))
 
-    fedtrip.run(experiment, data=data, out=out, workers=1, on_round=told)
+    fedtrip.run(experiment, data=data, out=out, workers=1, checkpoint_every=1, on_round=told)
     names = ("wall", "processor")
     return {name: (moments[-2][i] - moments[0][i]) / (len(moments) - 2) for i, name in enumerate(names)}
 

@@ -297,7 +297,7 @@ def test_a_disk_that_is_full_is_told_and_the_last_good_state_kept(blobs, tmp_pat
 
     monkeypatch.setattr(store, "save_file", full)
     with pytest.raises(UserError, match=r"cannot be written: .*No space left on device"):
-        fedtrip.run(experiment, data=blobs, out=tmp_path / "run", workers=1)
+        fedtrip.run(experiment, data=blobs, out=tmp_path / "run", workers=1, checkpoint_every=1)
     monkeypatch.undo()
     seen = []
     again = fedtrip.run(experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1, on_round=seen.append)

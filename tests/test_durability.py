@@ -174,7 +174,7 @@ def test_a_loss_of_power_leaves_a_whole_state(method, lost, blobs, tmp_path, mon
     with monkeypatch.context() as patched:
         patched.setattr(Checkpoint, "save", saved)
         with pytest.raises(Stopped):
-            package.run(experiment, data=blobs, out=tmp_path / "run", workers=1)
+            package.run(experiment, data=blobs, out=tmp_path / "run", workers=1, checkpoint_every=1)
     disk.lose_power(tmp_path / "run")
     if lost:
         newest = tmp_path / f"run/checkpoint/server-{3 + lost}.safetensors"
@@ -205,7 +205,7 @@ def test_the_disk_is_not_waited_for_more_than_once_a_second(blobs, tmp_path, mon
         now[0] += 0.25
 
     experiment = Experiment(**{**SMALL, "rounds": 200}, method="fedtrip")
-    package.run(experiment, data=blobs, out=tmp_path / "run", workers=1, on_round=tick)
+    package.run(experiment, data=blobs, out=tmp_path / "run", workers=1, checkpoint_every=1, on_round=tick)
     spent = 0.05 * len(moments) / (now[0] - 1000)
     assert len(moments) > 8
     assert spent < 0.12  # 2 % while it runs; the beginning and the end of so short a run are the rest
@@ -325,7 +325,7 @@ def test_a_checkpoint_is_due_after_a_second_or_twenty_times_its_cost(cost, wait,
     package.run(Experiment(**{**SMALL, "rounds": 200}), data=blobs, out=tmp_path / "run", workers=1, on_round=tick)
     between = [later - earlier - cost for earlier, later in pairwise(moments)]
     assert moments[0] <= 1001.25
-    assert all(wait <= seconds <= wait + 0.3 for seconds in between)
+    assert all(wait - 1e-6 <= seconds <= wait + 0.3 for seconds in between)
     assert len(moments) > 3
 
 
@@ -382,10 +382,11 @@ def test_a_checkpoint_every_three_rounds(killed_after, blobs, tmp_path, monkeypa
     def noted(self, record):
         note(self, record)
         if record.round == killed_after + 1:
-            raise Stopped  # in the middle of a round, where nothing can be saved any more
+            raise Stopped
 
     with monkeypatch.context() as patched:
         patched.setattr(RunWriter, "note", noted)
+        patched.setattr(RunWriter, "save", lambda *_: None)  # a process that is killed saves nothing
         with pytest.raises(Stopped):
             package.run(experiment, data=blobs, out=tmp_path / "run", workers=1, checkpoint_every=3)
     seen = []
@@ -471,7 +472,7 @@ def limited(largest):
 def test_a_full_disk_ends_with_one_line_and_what_was_good_stays_so(command, largest, fedtrip, here):
     arguments = [sys.executable, "-m", "fedtrip", command, "--rounds", "9", "--clients", "3", "--per-round", "2"]
     arguments += ["--samples-per-client", "20", "--resume", "--out", "out", "--quiet", "--json", "--workers", "1"]
-    arguments += ["--methods", "fedtrip", "--trials", "1"] if command == "compare" else []
+    arguments += ["--methods", "fedtrip", "--trials", "1"] if command == "compare" else ["--checkpoint-every", "1"]
     full = subprocess.run(arguments, cwd=here, capture_output=True, text=True, preexec_fn=limited(largest))
     assert (full.returncode, full.stdout) == (2, ""), full.stderr
     assert "Traceback" not in full.stderr

@@ -205,10 +205,17 @@ def test_runs_with_two_workers_killed(tmp_path):
 
 def test_runs_whose_every_state_is_synced_killed_at_any_moment_and_at_random(tmp_path):
     few = {"experiment": {**SMALL, "method": "fedtrip", "rounds": 2, "dropout": 0.2}, "synced": True}
-    moments, at_random = crashed([{**few, "every": 3}, {**few, "random_kills": 20}], tmp_path)
-    assert moments["wrong"] == at_random["wrong"] == []
+    moments, at_random, by_time = crashed(
+        [
+            {**few, "every": 3},
+            {**few, "random_kills": 20},
+            {**few, "random_kills": 10, "checkpoint_every": None, "seconds_between_saves": 0.01},
+        ],
+        tmp_path,
+    )
+    assert moments["wrong"] == at_random["wrong"] == by_time["wrong"] == []
     assert "after synced.safetensors" in moments["moments"]
-    assert at_random["kills"] >= 20
+    assert (at_random["kills"] >= 20, by_time["kills"] >= 10) == (True, True)
 
 
 def test_what_a_killed_process_left_half_written_goes_and_nothing_else(blobs, tmp_path):

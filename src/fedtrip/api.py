@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
@@ -22,6 +23,7 @@ from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment import Experiment
 from fedtrip.federation import Federation, ModelSource, prepare
 from fedtrip.flat import FlatModel, state_sha256
+from fedtrip.interruption import undisturbed
 from fedtrip.one_thread import callback, one_thread, refuse_inside_a_run, whole_run
 from fedtrip.own_code import check_trusted, without_method
 from fedtrip.result import Result
@@ -45,7 +47,7 @@ def run(
     out: Path | str | None = None,
     overwrite: bool = False,
     resume: bool = False,
-    checkpoint_every: int = 1,
+    checkpoint_every: int | None = None,
     workers: int | None = None,
     engine: RunEngine = "local",
     round_timeout: float | None = None,
@@ -58,15 +60,17 @@ def run(
     `model` is your own module, or a function that makes it (then its initial weights depend on the seed); `data` is
     a `DataSet` (see `from_arrays`, `from_clients`), the four arrays (x_train, y_train, x_test, y_test), or a dict of
     them. `out` writes a run folder; with `resume` the run goes on where that folder's was interrupted, and ends with
-    the same bits as if it never had been; what it goes on from is written every `checkpoint_every` rounds, and when
-    `on_round` ends the run by an exception. `workers` is the number of processes (default: the cores); it does not
-    change the result. With `engine="flower-simulation"` the clients are nodes of Flower's simulation, whose rounds wait
-    for `round_timeout` seconds and need `min_clients` uploads; then model and data are named ones. `on_round` is called
-    with each round's record. Runs of several threads of a process wait for each other, because torch has one generator;
-    a run cannot be started inside another one's `on_round`.
+    the same bits as if it never had been. What it goes on from is written every `checkpoint_every` rounds, by default
+    when a second has passed, or twenty times what it cost the last time; and when the run is left by an exception.
+    `workers` is the number of processes (default: the cores); it does not change the result. With
+    `engine="flower-simulation"` the clients are nodes of Flower's simulation, whose rounds wait for `round_timeout`
+    seconds and need `min_clients` uploads; then model and data are named ones. `on_round` is called with each round's
+    record. Runs of several threads of a process wait for each other, because torch has one generator; a run cannot be
+    started inside another one's `on_round`.
     """
     refuse_inside_a_run()
-    run_there = on_engine(engine, round_timeout, min_clients, None if data_dir is None else Path(data_dir).absolute())
+    place = None if data_dir is None else Path(data_dir).absolute()
+    run_there = on_engine(engine, round_timeout, min_clients, place, checkpoint_every)
     where = Path(out) if out is not None else None
     if where is not None:
         check_out(where, overwrite, resume)
@@ -83,7 +87,6 @@ def run(
         out=where,
         overwrite=overwrite,
         resume=resume,
-        checkpoint_every=checkpoint_every,
         workers=workers,
         on_round=on_round,
     )
@@ -96,7 +99,7 @@ def run_federation(
     out: Path | None = None,
     overwrite: bool = False,
     resume: bool = False,
-    checkpoint_every: int = 1,
+    checkpoint_every: int | None = None,
     workers: int | None = None,
     on_round: OnRound | None = None,
     open_engine: OpenEngine | None = None,
@@ -137,15 +140,19 @@ def _run(
     records = list(writer.continue_from(state)) if writer is not None else []
     ended = None
     try:
-        with open_engine(federation) as engine:
-            for record, details in rounds(federation, engine, state, records, min_clients):
+        with (
+            open_engine(federation) as engine,
+            _saved_if_left(writer, state),
+            closing(rounds(federation, engine, state, records, min_clients)) as done,
+        ):
+            for record, details in done:
                 records.append(record)
                 if writer is not None:
                     if record.round in experiment.snapshot:
                         _keep_snapshot(writer, flat, state, details)
                     writer.record(record, state)
                 if on_round is not None:
-                    with _saved_if_left(writer, state), callback():
+                    with callback():
                         on_round(record)
     except RunEnded as problem:
         ended = str(problem)
@@ -173,12 +180,19 @@ def _run(
 
 @contextmanager
 def _saved_if_left(writer: RunWriter | None, state: FederationState) -> Iterator[None]:
-    """Whoever ends a run between two rounds finds all rounds in its checkpoint."""
+    """Whatever ends a run early, its checkpoint has all finished rounds; if it can be written, which is told if not."""
     try:
         yield
-    except BaseException:
+    except RunEnded:
+        raise
+    except BaseException as reason:
         if writer is not None:
-            writer.save(state)
+            try:
+                with undisturbed():
+                    writer.save(state)
+            except UserError as problem:
+                if not isinstance(reason, UserError):  # then it is probably the same, and told already
+                    logging.getLogger(__name__).warning("%s", problem)
         raise
 
 

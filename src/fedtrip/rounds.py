@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,8 +18,9 @@ from fedtrip.errors import UserError
 from fedtrip.experiment import LARGEST
 from fedtrip.federation import Federation
 from fedtrip.flat import FlatModel
+from fedtrip.interruption import undisturbed
 from fedtrip.local import Task
-from fedtrip.methods.base import Method, Server, Upload, Vectors, mean
+from fedtrip.methods.base import Memory, Method, Server, Upload, Vectors, mean
 from fedtrip.printable import one_line
 from fedtrip.randomness import stream
 from fedtrip.store import ClientStore
@@ -89,6 +90,16 @@ class FederationState:
     server: Server
     memories: ClientStore
     round: int = 0
+    is_whole: bool = True
+    """whether it is that of one finished round, and not partly that of the next"""
+
+    def advance(self, done: RoundDone) -> None:
+        """Take over what a round resulted in. A memory that cannot be stored leaves a state that is not whole."""
+        self.is_whole = False
+        for client, memory in done.memories.items():
+            self.memories.put(client, memory)
+        self.server, self.round = done.server, done.record.round
+        self.is_whole = True
 
 
 @dataclass(frozen=True)
@@ -96,6 +107,17 @@ class RoundDetails:
     """What a consumer may want beside the record: the models that the clients sent."""
 
     uploads: tuple[Upload, ...]
+
+
+@dataclass(frozen=True)
+class RoundDone:
+    """What a round resulted in; the state it started from is as it was."""
+
+    server: Server
+    memories: Mapping[int, Memory]
+    """of the clients whose upload was used"""
+    record: RoundRecord
+    details: RoundDetails
 
 
 class RunEnded(RuntimeError):
@@ -135,19 +157,22 @@ def rounds(
     state: FederationState,
     before: Sequence[RoundRecord] = (),
     min_clients: int = 0,
-) -> Iterator[tuple[RoundRecord, RoundDetails]]:
+) -> Generator[tuple[RoundRecord, RoundDetails]]:
     """Run the remaining rounds, advancing `state`; one record for each. `before` are those of a run that goes on.
 
-    Raises `RunEnded`, or `TooFewClients` if a round has fewer than `min_clients` usable uploads three times, with the
-    state as it was before that round.
+    From the step to the next state until the next round is asked for, no signal interrupts: a round that counts is
+    recorded. Raises `RunEnded`, or `TooFewClients` if a round has fewer than `min_clients` usable uploads three times,
+    with the state as it was before that round.
     """
     experiment = federation.experiment
     goal = experiment.target if experiment.stop_at_target else None
     reached = goal is not None and first_round_reaching(before, goal) is not None
     while state.round < experiment.rounds and not reached:
-        record, details = _attempted(federation, engine, state, min_clients)
-        yield record, details
-        reached = goal is not None and first_round_reaching([record], goal) is not None
+        done = _attempted(federation, engine, state, min_clients)
+        with undisturbed():
+            state.advance(done)
+            yield done.record, done.details
+        reached = goal is not None and first_round_reaching([done.record], goal) is not None
 
 
 def first_round_reaching(records: Sequence[RoundRecord], target: float) -> int | None:
@@ -155,22 +180,27 @@ def first_round_reaching(records: Sequence[RoundRecord], target: float) -> int |
     return next((r.round for r in records if r.accuracy is not None and r.accuracy >= target), None)
 
 
-def _attempted(
-    federation: Federation, engine: Engine, state: FederationState, min_clients: int
-) -> tuple[RoundRecord, RoundDetails]:
+def _attempted(federation: Federation, engine: Engine, state: FederationState, min_clients: int) -> RoundDone:
     """One communication round, tried again if too few clients answer."""
     for attempt in range(1, ATTEMPTS):
         try:
-            return one_round(federation, engine, state, min_clients)
+            return _round(federation, engine, state, min_clients)
         except TooFewClients as problem:
             logging.getLogger(__name__).warning("%s; attempt %d of %d failed", problem, attempt, ATTEMPTS)
-    return one_round(federation, engine, state, min_clients)
+    return _round(federation, engine, state, min_clients)
 
 
 def one_round(
     federation: Federation, engine: Engine, state: FederationState, min_clients: int = 0
 ) -> tuple[RoundRecord, RoundDetails]:
     """One communication round."""
+    done = _round(federation, engine, state, min_clients)
+    state.advance(done)
+    return done.record, done.details
+
+
+def _round(federation: Federation, engine: Engine, state: FederationState, min_clients: int) -> RoundDone:
+    """What comes of one communication round; the state stays as it is."""
     began = time.perf_counter()
     experiment, method = federation.experiment, federation.method
     assert experiment.clients is not None
@@ -238,10 +268,8 @@ def one_round(
 
     if uploads:
         macs += method.server_operations * server.w.numel()
-    for upload in uploads:
-        state.memories.put(upload.client, memories[upload.client])
-    kept = max((memories[upload.client].size_in_bytes() for upload in uploads), default=0)
-    state.server, state.round = server, number
+    new = {upload.client: memories[upload.client] for upload in uploads}
+    kept = max((memory.size_in_bytes() for memory in new.values()), default=0)
     accuracy = loss = None
     if number % experiment.eval_every == 0 or number == experiment.rounds:
         accuracy, loss = engine.evaluate(server.model)
@@ -250,7 +278,7 @@ def one_round(
         number, accuracy, loss, chosen, bytes_down, bytes_up, macs, seconds, refused,
         client_memory=kept, dropped=faults.dropped, unchanged=not uploads, wire_down=wire_down, wire_up=wire_up,
     )  # fmt: skip
-    return record, RoundDetails(tuple(uploads))
+    return RoundDone(server, new, record, RoundDetails(tuple(uploads)))
 
 
 def size_in_bytes(vectors: Mapping[str, Tensor]) -> int:

@@ -17,7 +17,11 @@ RunEngine = Literal["local", "flower-simulation"]
 
 
 def on_engine(
-    engine: RunEngine, round_timeout: float | None, min_clients: int | None, data_dir: Path | None
+    engine: RunEngine,
+    round_timeout: float | None,
+    min_clients: int | None,
+    data_dir: Path | None,
+    checkpoint_every: int | None = None,
 ) -> Callable[..., Result]:
     """What runs a prepared federation there, called as `fedtrip.api.run_federation` is."""
     if engine not in get_args(RunEngine):
@@ -28,7 +32,12 @@ def on_engine(
                 raise UserError(f"{option} has no meaning on one machine; accepted: with --engine flower-simulation")
         from fedtrip.api import run_federation
 
-        return run_federation
+        return partial(run_federation, checkpoint_every=checkpoint_every)
+    if checkpoint_every not in (None, 1):
+        raise UserError(
+            f"--checkpoint-every is {checkpoint_every}; accepted with --engine {engine}: 1, because a node keeps what "
+            "its last round started from, and no more"
+        )
     if find_spec("flwr") is None or find_spec("ray") is None:
         raise UserError(f"--engine {engine} needs Flower; accepted: pip install 'fedtrip[flower]'")
     from fedtrip.flower.engine import Tolerance

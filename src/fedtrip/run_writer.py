@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -37,12 +38,15 @@ from fedtrip.runs import (
 )
 from fedtrip.seal import sealed
 
+SECONDS_BETWEEN_SAVES, COSTS_BETWEEN_SAVES = 1.0, 20
+"""By default a checkpoint waits this long, and this many times as long as the last one took."""
+
 
 class RunWriter:
     """One run's folder, locked. With `resume` it goes on with the run that the folder holds, if there is one.
 
     `origin` are digests of data and model; a run that goes on must have the same. A checkpoint is written every
-    `checkpoint_every` rounds.
+    `checkpoint_every` rounds, or by time if that is None.
     """
 
     def __init__(
@@ -53,13 +57,16 @@ class RunWriter:
         overwrite: bool,
         resume: bool = False,
         origin: Mapping[str, str] | None = None,
-        checkpoint_every: int = 1,
+        checkpoint_every: int | None = None,
     ) -> None:
-        if checkpoint_every < 1:
+        if checkpoint_every is not None and checkpoint_every < 1:
             raise UserError(f"checkpoint_every is {checkpoint_every}; accepted: at least 1")
         check_out(out, overwrite, resume)
         self.out = out
         self._every = checkpoint_every
+        self._next_save = time.monotonic() + SECONDS_BETWEEN_SAVES
+        self._recorded = 0
+        """the last round whose line is written"""
         self._metrics: TextIO | None = None
         self._digest = hashlib.sha256()
         """of the lines that the metrics hold"""
@@ -102,6 +109,8 @@ class RunWriter:
             else:
                 write_text(self.out / METRICS, "")
             self._metrics = (self.out / METRICS).open("a", encoding="utf-8")
+        self._recorded = state.round
+        self._next_save = time.monotonic() + SECONDS_BETWEEN_SAVES
         return records
 
     def _records_until(self, last: int, digest: str) -> Sequence[RoundRecord]:
@@ -136,17 +145,21 @@ class RunWriter:
     def record(self, record: RoundRecord, state: FederationState) -> None:
         """Append a round's line and, if it is its turn, write the checkpoint that makes it count."""
         self.note(record)
-        if record.round % self._every == 0:
+        if time.monotonic() >= self._next_save if self._every is None else record.round % self._every == 0:
             self._save(state)
 
     def save(self, state: FederationState) -> None:
-        """Write a checkpoint at once: the run is about to be left."""
-        self._save(state, at_once=True)
+        """The run is about to be left: write a checkpoint at once, if the state is that of a recorded round."""
+        if state.is_whole and 0 < state.round == self._recorded:
+            self._save(state, at_once=True)
 
     def _save(self, state: FederationState, at_once: bool = False) -> None:
+        began = time.monotonic()
         metrics, digest = self.out / METRICS, self._digest.hexdigest()
         with _writing(self.out):
             self.checkpoint.save(state, metrics=metrics, metrics_sha256=digest, at_once=at_once)
+        now = time.monotonic()
+        self._next_save = now + max(SECONDS_BETWEEN_SAVES, (now - began) * COSTS_BETWEEN_SAVES)
 
     def note(self, record: RoundRecord) -> None:
         """Append a round's line."""
@@ -156,6 +169,7 @@ class RunWriter:
             self._metrics.write(line)
             self._metrics.flush()
         self._digest.update(line.encode())
+        self._recorded = record.round
 
     def snapshot(self, round_number: int, name: str, state: Mapping[str, Tensor]) -> None:
         """Keep a model of a round: `global` or `client-K`."""

@@ -94,9 +94,13 @@ def run(
         ),
     ] = False,
     checkpoint_every: Annotated[
-        int,
-        typer.Option(help="rounds between checkpoints; does not change the result (default: 1)", show_default=False),
-    ] = 1,
+        int | None,
+        typer.Option(
+            help="rounds between checkpoints; does not change the result (default: by time, after a second or twenty "
+            "times what the last one took)",
+            show_default=False,
+        ),
+    ] = None,
     tensorboard: TensorBoard = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="no progress")] = False,
@@ -136,7 +140,7 @@ def run(
     where = absolute(folder) or unused_folder(stem)
     check_out(where, overwrite, resume)
     events = EventFiles.of_run(where) if tensorboard else None
-    run_there = on_engine(engine, round_timeout, min_clients, absolute(data_dir))
+    run_there = on_engine(engine, round_timeout, min_clients, absolute(data_dir), checkpoint_every)
     federation = prepare(experiment, data_dir=absolute(data_dir), progress=not quiet)
     target = federation.experiment.target
     title = f"{experiment.method.name} on {experiment.dataset}"
@@ -161,7 +165,6 @@ def run(
                 out=where,
                 overwrite=overwrite,
                 resume=resume,
-                checkpoint_every=checkpoint_every,
                 workers=workers,
                 on_round=show,
             )

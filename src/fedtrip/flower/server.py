@@ -32,13 +32,13 @@ def run_on_grid(
     tolerance: Tolerance,
     overwrite: bool = False,
     resume: bool = False,
-    checkpoint_every: int = 1,
     on_round: OnRound | None = None,
     stop: threading.Event | None = None,
 ) -> Result:
     """Run a federation on the grid's nodes; the memories of its clients are on the nodes, all else is in `out`.
 
-    `stop` ends the waiting for nodes that nobody will hear of any more.
+    There is a checkpoint of every round, because a node can go back by one round only. `stop` ends the waiting for
+    nodes that nobody will hear of any more.
     """
     engines: list[FlowerEngine] = []
 
@@ -54,7 +54,7 @@ def run_on_grid(
         out=out,
         overwrite=overwrite,
         resume=resume,
-        checkpoint_every=checkpoint_every,
+        checkpoint_every=1,
         on_round=on_round,
         open_engine=opened,
         min_clients=tolerance.min_clients,

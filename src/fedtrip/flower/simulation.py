@@ -31,7 +31,6 @@ def simulate(
     tolerance: Tolerance,
     overwrite: bool = False,
     resume: bool = False,
-    checkpoint_every: int = 1,
     workers: int | None = None,
     on_round: OnRound | None = None,
     data_dir: Path | None = None,
@@ -70,7 +69,6 @@ def simulate(
                 tolerance=tolerance,
                 overwrite=overwrite,
                 resume=resume,
-                checkpoint_every=checkpoint_every,
                 on_round=on_round,
                 stop=stop,
             )
