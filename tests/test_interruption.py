@@ -170,3 +170,153 @@ def test_resuming_a_folder_with_other_options_is_refused(fedtrip):
     assert ended.code == 2
     assert "holds another experiment: its rounds is 2, here it is 3" in ended.err
     assert Path("run/summary.json").is_file()
+
+
+# ---- SIGTERM and SIGHUP
+
+ENDINGS = [(signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+LATER_SLOW = """
+import time
+from dataclasses import dataclass
+from fedtrip.methods import METHODS
+
+@dataclass(frozen=True)
+class Slow(METHODS["fedtrip"]):
+    def client(self, received, memory, local):
+        if memory.last_round is not None and memory.last_round >= 2:
+            open("asleep", "w").close()
+            time.sleep(3600)
+        return super().client(received, memory, local)
+"""
+TWO = ["--clients", "2", "--per-round", "2", "--samples-per-client", "20", "--quiet", "--json", "--rounds", "6"]
+
+
+def wait_for_sleep(folder):
+    until = time.monotonic() + 300
+    while not (folder / "asleep").exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(("number", "code"), ENDINGS)
+@pytest.mark.parametrize("to", ["process", "group"])
+def test_sigterm_and_sighup_end_a_run_at_once_with_its_last_finished_round(number, code, to, tmp_path):
+    """Round 3 takes an hour: it is given up, and rounds 1 and 2 are kept, which took less than a second."""
+    (tmp_path / "slow.py").write_text(LATER_SLOW)
+    out = tmp_path / "my run"
+    process = start(
+        tmp_path, "run", *TWO, "--method", "slow:Slow", "--workers", 1 if to == "process" else 2, "--out", out
+    )
+    wait_for_rounds(out, at_least=2)
+    wait_for_sleep(tmp_path)
+    began = time.monotonic()
+    (os.kill if to == "process" else os.killpg)(process.pid, number)
+    stdout, stderr = end(process)
+    assert time.monotonic() - began < 20
+    assert (process.returncode, stdout) == (code, "")
+    assert f"ended by {number.name} after round 2; to go on: fedtrip run --resume '{out}'" in stderr
+    assert stderr.count("\n") == 1
+    assert (out / "checkpoint/server-2.safetensors").is_file()
+
+
+def test_where_sighup_is_ignored_it_stays_so(tmp_path):
+    (tmp_path / "slow.py").write_text(LATER_SLOW)
+    code = (
+        "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.executable, sys.argv[1:])"
+    )
+    arguments = [
+        sys.executable,
+        "-m",
+        "fedtrip",
+        "run",
+        *TWO,
+        "--method",
+        "slow:Slow",
+        "--workers",
+        "1",
+        "--out",
+        "run",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True, process_group=0
+    )
+    wait_for_sleep(tmp_path)
+    process.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 143
+    process.communicate()
+
+
+@pytest.mark.parametrize("to", ["process", "group"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_sigterm_ends_a_comparison_and_each_trial_keeps_its_rounds(to, workers, tmp_path):
+    (tmp_path / "slow.py").write_text(LATER_SLOW)
+    out = tmp_path / "cmp"
+    command = ["compare", *TWO, "--methods", "slow:Slow,fedavg", "--trials", 1, "--workers", workers, "--out", out]
+    process = start(tmp_path, *command)
+    wait_for_sleep(tmp_path)
+    (os.kill if to == "process" else os.killpg)(process.pid, signal.SIGTERM)
+    stdout, stderr = end(process)
+    assert (process.returncode, stdout) == (143, "")
+    assert f"ended by SIGTERM; to go on: the same command with --resume --out {out}" in stderr
+    assert len(list(out.glob("runs/*Slow*/0/checkpoint/server-2.safetensors"))) == 1
+
+
+def test_sigterm_ends_a_reproduction(tmp_path):
+    command = [
+        "reproduce",
+        "table4",
+        "--case",
+        "mlp-mnist",
+        "--trials",
+        1,
+        "--workers",
+        2,
+        "--quiet",
+        "--out",
+        "results",
+    ]
+    process = start(tmp_path, *command)
+    until = time.monotonic() + 120
+    while not list(tmp_path.glob("results/unfinished/*/metrics.jsonl")):
+        assert time.monotonic() < until
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, stderr = end(process)
+    assert process.returncode == 143
+    assert "ended by SIGTERM; the same command goes on" in stderr
+
+
+def test_a_signal_at_any_moment_leaves_the_state_of_a_finished_round(blobs, tmp_path):
+    """Signals at random moments of short rounds; what is kept is always a whole round, and ends with the same bits."""
+    import random
+
+    import fedtrip as package
+    from fedtrip.interruption import Interruption, Terminated
+
+    experiment = package.Experiment(rounds=40, clients=5, per_round=2, samples_per_client=20, method="scaffold")
+    whole = package.run(experiment, data=blobs, workers=1)
+    dice, ended = random.Random(0), 0
+    result = None
+    while result is None:
+        timer = dice.uniform(0.01, 0.1)
+        seen = []
+        try:
+            with Interruption():
+                signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+                signal.setitimer(signal.ITIMER_REAL, timer)
+                result = package.run(
+                    experiment, data=blobs, out=tmp_path / "run", resume=True, workers=1, on_round=seen.append
+                )
+        except Terminated:
+            ended += 1
+            last = seen[-1].round if seen else None
+            names = [path.name for path in tmp_path.glob("run/checkpoint/server-*.safetensors")]
+            assert last is None or names == [f"server-{last}.safetensors"]
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    assert ended > 3
+    assert result.model_sha256 == whole.model_sha256
