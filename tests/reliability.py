@@ -28,6 +28,8 @@ FAULTS = {
     "worker hanging or out of memory": ["tests/engines/test_worker_faults.py"],
     "trial's process killed or failing": ["tests/test_trials.py", "-k", "killed or error"],
     "Ctrl-C, and a comparison killed": ["tests/test_interruption.py", "-k", "ctrl_c or comparison"],
+    "SIGTERM and SIGHUP": ["tests/test_interruption.py", "-k", "sigterm or sighup or signal_at"],
+    "damaged finished run, edited records, stale memory": ["tests/test_damage.py"],
     "damaged or foreign checkpoint": ["tests/test_checkpoint.py", "-k", "damaged or missing or noticed"],
     "foreign data, model or experiment": [
         "tests/test_durability.py",

@@ -124,7 +124,8 @@ def run_federation(
     with closing(writer):
         if writer.is_finished:
             return replace(load_result(writer.out), build=partial(copy.deepcopy, federation.module))
-        return _run(federation, writer, opened, on_round, min_clients)
+        with _saved_if_left(writer):
+            return _run(federation, writer, opened, on_round, min_clients)
 
 
 def _run(
@@ -142,7 +143,6 @@ def _run(
     try:
         with (
             open_engine(federation) as engine,
-            _saved_if_left(writer, state),
             closing(rounds(federation, engine, state, records, min_clients)) as done,
         ):
             for record, details in done:
@@ -174,25 +174,23 @@ def _run(
         build=partial(copy.deepcopy, federation.module),
     )
     if writer is not None:
-        writer.finish(result.state, result.summary())
+        with undisturbed():
+            writer.finish(result.state, result.summary())
     return result
 
 
 @contextmanager
-def _saved_if_left(writer: RunWriter | None, state: FederationState) -> Iterator[None]:
+def _saved_if_left(writer: RunWriter) -> Iterator[None]:
     """Whatever ends a run early, its checkpoint has all finished rounds; if it can be written, which is told if not."""
     try:
         yield
-    except RunEnded:
-        raise
     except BaseException as reason:
-        if writer is not None:
-            try:
-                with undisturbed():
-                    writer.save(state)
-            except UserError as problem:
-                if not isinstance(reason, UserError):  # then it is probably the same, and told already
-                    logging.getLogger(__name__).warning("%s", problem)
+        try:
+            with undisturbed():
+                writer.save()
+        except UserError as problem:
+            if not isinstance(reason, UserError):  # then it is probably the same, and told already
+                logging.getLogger(__name__).warning("%s", problem)
         raise
 
 

@@ -65,6 +65,7 @@ class RunWriter:
         self.out = out
         self._every = checkpoint_every
         self._next_save = time.monotonic() + SECONDS_BETWEEN_SAVES
+        self._state: FederationState | None = None
         self._recorded = 0
         """the last round whose line is written"""
         self._metrics: TextIO | None = None
@@ -109,7 +110,7 @@ class RunWriter:
             else:
                 write_text(self.out / METRICS, "")
             self._metrics = (self.out / METRICS).open("a", encoding="utf-8")
-        self._recorded = state.round
+        self._state, self._recorded = state, state.round
         self._next_save = time.monotonic() + SECONDS_BETWEEN_SAVES
         return records
 
@@ -148,9 +149,10 @@ class RunWriter:
         if time.monotonic() >= self._next_save if self._every is None else record.round % self._every == 0:
             self._save(state)
 
-    def save(self, state: FederationState) -> None:
+    def save(self) -> None:
         """The run is about to be left: write a checkpoint at once, if the state is that of a recorded round."""
-        if state.is_whole and 0 < state.round == self._recorded:
+        state = self._state
+        if state is not None and state.is_whole and 0 < state.round == self._recorded:
             self._save(state, at_once=True)
 
     def _save(self, state: FederationState, at_once: bool = False) -> None:
@@ -185,6 +187,7 @@ class RunWriter:
             sync(self.out / MODEL, self.out / METRICS)
             write_json(self.out / SUMMARY, sealed(self.out, summary, (EXPERIMENT, METRICS, MODEL)))
             sync(self.out / SUMMARY, self.out)
+        self._state = None  # a finished run needs no checkpoint any more
         self.checkpoint.remove()
 
     def close(self) -> None:

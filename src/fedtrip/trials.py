@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -19,11 +20,14 @@ from fedtrip.engines.process import TICK, WorkerLost, WorkerProcess, answer, los
 from fedtrip.engines.shared import SharedBlock
 from fedtrip.errors import UserError
 from fedtrip.federation import Federation
+from fedtrip.interruption import Interruption
 from fedtrip.rounds import RoundRecord
 
 ATTEMPTS = 3
 DONE, STOP = "done", "stop"
 """What is said between the processes beside records and work."""
+SECONDS_TO_SAVE = 5.0
+"""What a trial's process has to write its last finished round when the comparison ends before it."""
 TrialEngine = Literal["local", "ray"]
 
 
@@ -54,7 +58,8 @@ def run_trials(
     """Run all trials, as many at once as there are workers (default: the cores); yields each one that is finished.
 
     A trial whose folder holds part of it goes on from there; so does one whose process died or hangs. When `stop`
-    says so, every trial ends after its current round, and `KeyboardInterrupt` is raised. With the engine `ray` they run
+    says so, every trial ends after its current round, and `KeyboardInterrupt` is raised. Whatever else ends the
+    comparison, the last finished round of each trial is kept. With the engine `ray` they run
     on the Ray cluster at `address`, or on a Ray that is started on this machine.
     """
     check_trial_engine(engine, address)
@@ -103,7 +108,12 @@ class _TrialPool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process, _trial in self._processes.values():
+        at_work = [process for process, _trial in self._processes.values()]
+        for process in at_work:
+            process.terminate()
+        until = time.monotonic() + SECONDS_TO_SAVE
+        for process in at_work:
+            process.wait(until - time.monotonic())
             process.stop()
         for process in self._idle:
             process.stop()
@@ -193,7 +203,8 @@ def serve(connection: Connection, work: Handover, out: Path) -> None:
 
     while True:
         try:
-            run_federation(work.federation(), out=out, resume=True, workers=1, on_round=told)
+            with Interruption():  # SIGTERM, of the parent or of who sends it to all, gives up the round under way
+                run_federation(work.federation(), out=out, resume=True, workers=1, on_round=told)
         except _Stopped:
             answer(connection, STOP)
             return

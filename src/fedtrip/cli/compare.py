@@ -28,7 +28,7 @@ from fedtrip.cli.options import (
 )
 from fedtrip.cli.progress import Live, refusals
 from fedtrip.errors import UserError
-from fedtrip.interruption import Interruption
+from fedtrip.interruption import Ended, Interruption, how_it_ended
 from fedtrip.presets import with_preset
 
 if TYPE_CHECKING:
@@ -161,8 +161,8 @@ def compare(
                 stop=lambda: interruption.asked,
                 command=typed_command(),
             )
-        except KeyboardInterrupt:
-            told = f"interrupted; to go on: the same command with --resume --out {shlex.quote(str(where))}"
+        except Ended as reason:
+            told = f"{how_it_ended(reason)}; to go on: the same command with --resume --out {shlex.quote(str(where))}"
             err.print(told, markup=False, highlight=False, soft_wrap=True)
             raise
     _show(comparison, as_json)

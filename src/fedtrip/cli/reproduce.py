@@ -16,7 +16,7 @@ from fedtrip.cli.options import DataDir, RayAddress, TrialEngine, absolute
 from fedtrip.cli.progress import Live, refusals
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.files import check_parent_writable
-from fedtrip.interruption import Interruption
+from fedtrip.interruption import Ended, Interruption, how_it_ended
 from fedtrip.lock import FolderLock
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ def reproduce(
                             data_dir=absolute(data_dir), workers=workers, engine=engine, address=address,
                             progress=not quiet, watcher=progress, stop=lambda: interruption.asked,
                         )  # fmt: skip
-                    except KeyboardInterrupt:
-                        err.print("interrupted; the same command goes on", markup=False)
+                    except Ended as reason:
+                        err.print(f"{how_it_ended(reason)}; the same command goes on", markup=False)
                         raise
             with Live(entry.name, entry.own_work.steps, quiet=quiet) if entry.own_work.steps else nullcontext() as live:
                 written = write_entry(entry, archive, where, absolute(data_dir), live.advance if live else None)

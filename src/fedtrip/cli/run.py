@@ -27,7 +27,7 @@ from fedtrip.cli.options import (
 )
 from fedtrip.cli.progress import Live, note_of, refusals
 from fedtrip.errors import UserError, unknown_name
-from fedtrip.interruption import Interruption
+from fedtrip.interruption import Ended, Interruption, how_it_ended
 from fedtrip.presets import Preset, preset_options
 from fedtrip.run_engine import RunEngine
 
@@ -168,9 +168,10 @@ def run(
                 workers=workers,
                 on_round=show,
             )
-        except KeyboardInterrupt:
+        except Ended as reason:
             there = "" if engine == "local" else f" --engine {engine}"  # the clients' memories are where the nodes are
-            told = f"interrupted after round {done}; to go on: fedtrip run --resume {shlex.quote(str(where))}{there}"
+            how = how_it_ended(reason)
+            told = f"{how} after round {done}; to go on: fedtrip run --resume {shlex.quote(str(where))}{there}"
             err.print(told, markup=False, highlight=False, soft_wrap=True)
             raise
     summary = result.summary()

@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -116,6 +117,15 @@ class WorkerProcess:
         self._seen, self._looks_without_progress = seen, self._looks_without_progress + 1 if hangs else 0
         if self._looks_without_progress * TICK >= SECONDS_WITHOUT_PROGRESS:
             raise WorkerLost(f"it made no progress for {SECONDS_WITHOUT_PROGRESS:.0f} s")
+
+    def terminate(self) -> None:
+        """Ask the process to end by itself, at once."""
+        self._process.terminate()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end of the process, but not for longer."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=max(0.0, seconds))
 
     def stop(self) -> None:
         """End the process, whatever it is doing."""
