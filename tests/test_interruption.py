@@ -266,19 +266,8 @@ def test_sigterm_ends_a_comparison_and_each_trial_keeps_its_rounds(to, workers, 
 
 def test_sigterm_ends_a_reproduction(tmp_path, write_idx_set):
     write_idx_set(tmp_path / "data/MNIST/raw", samples=(6100, 60))
-    command = [
-        "reproduce",
-        "table4",
-        "--case",
-        "mlp-mnist",
-        "--trials",
-        1,
-        "--workers",
-        2,
-        "--quiet",
-        "--out",
-        "results",
-    ]
+    command = ["reproduce", "table4", "--case", "mlp-mnist", "--trials", 1, "--workers", 2, "--quiet"]
+    command += ["--data-dir", "data", "--out", "results"]
     process = start(tmp_path, *command)
     until = time.monotonic() + 120
     while not list(tmp_path.glob("results/unfinished/*/metrics.jsonl")):

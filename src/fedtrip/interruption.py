@@ -61,6 +61,17 @@ def undisturbed() -> Iterator[None]:
         raise _deferral.asked
 
 
+@contextmanager
+def handlers_kept() -> Iterator[None]:
+    """A library that takes SIGTERM for itself while it starts does not keep it."""
+    mine = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and mine is not None:
+            signal.signal(signal.SIGTERM, mine)
+
+
 class Interruption:
     """While it is entered, signals are heard here. The work asks `asked` (or `check`) between two rounds."""
 

@@ -31,6 +31,7 @@ from fedtrip.errors import UserError
 from fedtrip.experiment import Experiment
 from fedtrip.federation import Federation, partition_of
 from fedtrip.files import is_leftover, replacing
+from fedtrip.interruption import handlers_kept
 from fedtrip.methods import Method
 from fedtrip.rounds import RoundRecord
 from fedtrip.runs import CHECKPOINT, EXPERIMENT, SUMMARY
@@ -71,13 +72,14 @@ def run_trials_on_ray(
         raise UserError("--workers has no meaning with --address; accepted: the cluster decides how many run at once")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody unless the user asks for it
     try:
-        ray.init(
-            address=address or "local",
-            num_cpus=None if address else worker_count(workers),
-            include_dashboard=False if address is None else None,
-            log_to_driver=False,
-            configure_logging=False,
-        )
+        with handlers_kept():
+            ray.init(
+                address=address or "local",
+                num_cpus=None if address else worker_count(workers),
+                include_dashboard=False if address is None else None,
+                log_to_driver=False,
+                configure_logging=False,
+            )
     except (ConnectionError, ValueError) as problem:
         raise UserError(f"--address '{address}' cannot be used: {problem}; accepted: a running Ray cluster") from None
     try:
