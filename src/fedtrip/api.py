@@ -30,7 +30,7 @@ from fedtrip.result import Result
 from fedtrip.rounds import FederationState, RoundDetails, RoundRecord, RunEnded, initial_state, rounds
 from fedtrip.run_engine import RunEngine, on_engine
 from fedtrip.run_writer import RunWriter
-from fedtrip.runs import MODEL, check_out, read_experiment, read_finished_model, read_records, read_summary
+from fedtrip.runs import METRICS, MODEL, check_out, read_experiment, read_finished_model, read_records, read_summary
 from fedtrip.store import ClientStore
 
 Data = DataSet | Mapping[str, Any] | Sequence[Any]
@@ -207,14 +207,16 @@ def load_result(
     A model that the run names as `package.module:factory` is imported then only with `trust`.
     """
     folder = Path(run_folder)
-    experiment, summary = read_experiment(folder), read_summary(folder)
+    experiment, summary, records = read_experiment(folder), read_summary(folder), read_records(folder)
+    if [record.round for record in records] != list(range(1, len(records) + 1)):
+        raise UserError(f"'{folder / METRICS}' is damaged: its rounds are not 1 to {len(records)}")
 
     def build() -> nn.Module:
         return _stored_federation(folder, experiment, model, data, data_dir, trust).module
 
     return Result(
         experiment=experiment,
-        records=read_records(folder),
+        records=records,
         state=read_finished_model(folder, summary),
         ended=summary.get("ended"),
         gflops_per_round=summary.get("gflops_per_round"),

@@ -139,8 +139,6 @@ def read_records(run: Path, at_most: int | None = None) -> tuple[RoundRecord, ..
     for number, line in enumerate(read_lines(run)[:at_most], 1):
         try:
             records.append(record_from_json(json.loads(line)))
-            if records[-1].round != number:
-                raise ValueError
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise UserError(f"'{run / METRICS}' is damaged at line {number}") from None
     return tuple(records)
