@@ -6,8 +6,9 @@ import shutil
 import pytest
 
 import fedtrip as package
-from fedtrip import Experiment, UserError, store
-from fedtrip.store import ClientStore, read_size
+from fedtrip import Experiment, UserError, ram
+from fedtrip.ram import read_size
+from fedtrip.store import ClientStore
 
 SMALL = {"rounds": 4, "clients": 5, "per_round": 2, "samples_per_client": 20, "batch_size": 10, "seed": 7}
 MEMORY = """MemTotal:       16000000 kB
@@ -32,21 +33,21 @@ def test_what_is_no_size_is_refused(text):
 
 def test_the_budget_follows_the_machine(tmp_path, monkeypatch):
     (tmp_path / "meminfo").write_text(MEMORY)
-    monkeypatch.setattr(store, "MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(store, "CGROUP", tmp_path)
-    assert store.budget() == 8_000_000 * 1024 // 4
-    assert store.budget(sharing=8) == 8_000_000 * 1024 // 32
+    monkeypatch.setattr(ram, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(ram, "CGROUP", tmp_path)
+    assert ram.budget() == 8_000_000 * 1024 // 4
+    assert ram.budget(sharing=8) == 8_000_000 * 1024 // 32
     (tmp_path / "memory.max").write_text("max")
     (tmp_path / "memory.current").write_text("1000000000")
-    assert store.budget() == 8_000_000 * 1024 // 4
+    assert ram.budget() == 8_000_000 * 1024 // 4
     (tmp_path / "memory.max").write_text("3000000000")  # a container has less than its machine
-    assert store.budget() == 500_000_000
+    assert ram.budget() == 500_000_000
     (tmp_path / "memory.max").write_text("1000000001")
-    assert store.budget(sharing=1000) == store.LEAST
+    assert ram.budget(sharing=1000) == ram.LEAST
     (tmp_path / "meminfo").unlink()
     (tmp_path / "memory.max").unlink()
-    assert store.budget() == store.UNKNOWN
-    assert ClientStore()._budget == store.UNKNOWN
+    assert ram.budget() == ram.UNKNOWN
+    assert ClientStore().budget == ram.UNKNOWN
 
 
 def test_it_changes_no_bits(blobs, tmp_path):
@@ -81,7 +82,7 @@ def test_a_disk_without_room_for_the_memories_is_told_after_the_first_round(
     out = tmp_path / "run" if stored else None
     with caplog.at_level(logging.WARNING):
         package.run(experiment, data=blobs, workers=1, out=out, client_memory=2000)
-    told = [record.getMessage() for record in caplog.records if "client-memory" in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "clients keep" in record.getMessage()]
     assert len(told) == (0 if room else 1)
     if not room:
         where = str(tmp_path / "run") if stored else "tmp"

@@ -26,7 +26,9 @@ from fedtrip.flat import FlatModel, state_sha256
 from fedtrip.interruption import undisturbed
 from fedtrip.one_thread import callback, one_thread, refuse_inside_a_run, whole_run
 from fedtrip.own_code import check_trusted, without_method
+from fedtrip.ram import read_size
 from fedtrip.result import Result
+from fedtrip.room import warn_if_no_room
 from fedtrip.rounds import FederationState, RoundDetails, RoundRecord, RunEnded, initial_state, rounds
 from fedtrip.run_engine import RunEngine, on_engine
 from fedtrip.run_writer import RunWriter
@@ -48,6 +50,7 @@ def run(
     overwrite: bool = False,
     resume: bool = False,
     checkpoint_every: int | None = None,
+    client_memory: int | str | None = None,
     workers: int | None = None,
     engine: RunEngine = "local",
     round_timeout: float | None = None,
@@ -62,15 +65,16 @@ def run(
     them. `out` writes a run folder; with `resume` the run goes on where that folder's was interrupted, and ends with
     the same bits as if it never had been. What it goes on from is written every `checkpoint_every` rounds, by default
     when a second has passed, or twenty times what it cost the last time; and when the run is left by an exception.
-    `workers` is the number of processes (default: the cores); it does not change the result. With
-    `engine="flower-simulation"` the clients are nodes of Flower's simulation, whose rounds wait for `round_timeout`
-    seconds and need `min_clients` uploads; then model and data are named ones. `on_round` is called with each round's
-    record. Runs of several threads of a process wait for each other, because torch has one generator; a run cannot be
-    started inside another one's `on_round`.
+    `client_memory`, bytes or a text such as "2GiB", is what the clients' memories may take of this machine's (default:
+    a quarter of what is available); the rest lies on disk. `workers` is the number of processes (default: the cores).
+    Neither changes the result. With `engine="flower-simulation"` the clients are nodes of Flower's simulation, whose
+    rounds wait for `round_timeout` seconds and need `min_clients` uploads; then model and data are named ones.
+    `on_round` is called with each round's record. Runs of several threads of a process wait for each other, because
+    torch has one generator; a run cannot be started inside another one's `on_round`.
     """
     refuse_inside_a_run()
     place = None if data_dir is None else Path(data_dir).absolute()
-    run_there = on_engine(engine, round_timeout, min_clients, place, checkpoint_every)
+    run_there = on_engine(engine, round_timeout, min_clients, place, checkpoint_every, client_memory)
     where = Path(out) if out is not None else None
     if where is not None:
         check_out(where, overwrite, resume)
@@ -100,6 +104,7 @@ def run_federation(
     overwrite: bool = False,
     resume: bool = False,
     checkpoint_every: int | None = None,
+    client_memory: int | str | None = None,
     workers: int | None = None,
     on_round: OnRound | None = None,
     open_engine: OpenEngine | None = None,
@@ -111,8 +116,9 @@ def run_federation(
     """
     worker_count(workers)  # checked before anything is written
     opened = open_engine or partial(make_engine, workers=workers)
+    kept = None if client_memory is None else read_size(client_memory, "client_memory")
     if out is None:
-        return _run(federation, None, opened, on_round, min_clients)
+        return _run(federation, ClientStore(budget=kept), None, opened, on_round, min_clients)
     writer = RunWriter(
         out,
         federation.experiment,
@@ -120,16 +126,18 @@ def run_federation(
         resume=resume,
         origin={"data": federation.dataset.sha256(), "model": state_sha256(federation.module.state_dict())},
         checkpoint_every=checkpoint_every,
+        client_memory=kept,
     )
     with closing(writer):
         if writer.is_finished:
             return replace(load_result(writer.out), build=partial(copy.deepcopy, federation.module))
         with _saved_if_left(writer):
-            return _run(federation, writer, opened, on_round, min_clients)
+            return _run(federation, writer.checkpoint.store, writer, opened, on_round, min_clients)
 
 
 def _run(
     federation: Federation,
+    memories: ClientStore,
     writer: RunWriter | None,
     open_engine: OpenEngine,
     on_round: OnRound | None,
@@ -137,8 +145,9 @@ def _run(
 ) -> Result:
     experiment = federation.experiment
     flat = FlatModel(federation.module, federation.dataset.sample_shape)
-    state = initial_state(federation, writer.checkpoint.store if writer is not None else ClientStore())
+    state = initial_state(federation, memories)
     records = list(writer.continue_from(state)) if writer is not None else []
+    first = len(records) + 1
     ended = None
     try:
         with (
@@ -151,6 +160,8 @@ def _run(
                     if record.round in experiment.snapshot:
                         _keep_snapshot(writer, flat, state, details)
                     writer.record(record, state)
+                if record.round == first:
+                    warn_if_no_room(experiment, state, record.client_memory, writer.out if writer is not None else None)
                 if on_round is not None:
                     with callback():
                         on_round(record)

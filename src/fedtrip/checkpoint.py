@@ -54,9 +54,16 @@ class _Stored:
 
 
 class Checkpoint:
-    """The checkpoint folder of one run. `origin` are digests of what the run began with, by name."""
+    """The checkpoint folder of one run. `origin` are digests of what the run began with, by name; `client_memory` is
+    what of the memories is kept in RAM too."""
 
-    def __init__(self, folder: Path, experiment: Experiment | None = None, origin: Mapping[str, str] | None = None):
+    def __init__(
+        self,
+        folder: Path,
+        experiment: Experiment | None = None,
+        origin: Mapping[str, str] | None = None,
+        client_memory: int | None = None,
+    ):
         self._folder = folder
         self._synced = folder / "synced.safetensors"
         self._servers: list[Path] = self._found()
@@ -65,7 +72,7 @@ class Checkpoint:
         if experiment is not None:
             self._whose["experiment"] = experiment.to_toml()
         self._next_sync = time.monotonic() + SECONDS_BETWEEN_SYNCS
-        self.store = ClientStore(folder / "clients")
+        self.store = ClientStore(folder / "clients", client_memory)
 
     def exists(self) -> bool:
         """Whether a round was finished."""

@@ -33,6 +33,7 @@ from fedtrip.federation import Federation, partition_of
 from fedtrip.files import is_leftover, replacing
 from fedtrip.interruption import handlers_kept
 from fedtrip.methods import Method
+from fedtrip.ram import budget
 from fedtrip.rounds import RoundRecord
 from fedtrip.runs import CHECKPOINT, EXPERIMENT, SUMMARY
 from fedtrip.trials import ATTEMPTS, OnTrialRound, Stop, Trial
@@ -171,7 +172,12 @@ def stream_trial(path: list[str], packed: bytes, dataset: DataSet, begun: Files)
                 partition = partition_of(work.experiment, dataset)
                 federation = Federation(work.experiment, dataset, partition, work.module, work.method)
                 run_federation(
-                    federation, out=out, resume=True, workers=1, on_round=lambda r: news.put(News(r, changed()))
+                    federation,
+                    out=out,
+                    resume=True,
+                    workers=1,
+                    client_memory=budget(sharing=os.cpu_count() or 1),
+                    on_round=lambda r: news.put(News(r, changed())),
                 )
                 news.put(News(None, changed()))
                 news.put(None)

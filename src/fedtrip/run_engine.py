@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from fedtrip.errors import UserError, unknown_name
+from fedtrip.ram import read_size
 
 if TYPE_CHECKING:
     from fedtrip.result import Result
@@ -22,6 +23,7 @@ def on_engine(
     min_clients: int | None,
     data_dir: Path | None,
     checkpoint_every: int | None = None,
+    client_memory: int | str | None = None,
 ) -> Callable[..., Result]:
     """What runs a prepared federation there, called as `fedtrip.api.run_federation` is."""
     if engine not in get_args(RunEngine):
@@ -32,7 +34,10 @@ def on_engine(
                 raise UserError(f"{option} has no meaning on one machine; accepted: with --engine flower-simulation")
         from fedtrip.api import run_federation
 
-        return partial(run_federation, checkpoint_every=checkpoint_every)
+        kept = None if client_memory is None else read_size(client_memory, "--client-memory")
+        return partial(run_federation, checkpoint_every=checkpoint_every, client_memory=kept)
+    if client_memory is not None:
+        raise UserError(f"--client-memory has no meaning with --engine {engine}: each node keeps its own on disk")
     if checkpoint_every not in (None, 1):
         raise UserError(
             f"--checkpoint-every is {checkpoint_every}; accepted with --engine {engine}: 1, because a node keeps what "

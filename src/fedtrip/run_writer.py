@@ -46,7 +46,7 @@ class RunWriter:
     """One run's folder, locked. With `resume` it goes on with the run that the folder holds, if there is one.
 
     `origin` are digests of data and model; a run that goes on must have the same. A checkpoint is written every
-    `checkpoint_every` rounds, or by time if that is None.
+    `checkpoint_every` rounds, or by time if that is None. `client_memory` is that of the checkpoint.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class RunWriter:
         resume: bool = False,
         origin: Mapping[str, str] | None = None,
         checkpoint_every: int | None = None,
+        client_memory: int | None = None,
     ) -> None:
         if checkpoint_every is not None and checkpoint_every < 1:
             raise UserError(f"checkpoint_every is {checkpoint_every}; accepted: at least 1")
@@ -76,7 +77,7 @@ class RunWriter:
             self._lock = FolderLock(out)
         try:
             check_out(out, overwrite, resume)  # again: another process may have written until now
-            self.checkpoint = Checkpoint(out / CHECKPOINT, experiment, origin)
+            self.checkpoint = Checkpoint(out / CHECKPOINT, experiment, origin, client_memory)
             going_on = resume and (out / EXPERIMENT).is_file()
             self.is_finished = going_on and (out / SUMMARY).is_file()
             with _writing(out, ""):

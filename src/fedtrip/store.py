@@ -16,13 +16,11 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
+from fedtrip import ram
 from fedtrip.errors import UserError
 from fedtrip.files import is_leftover, replacing, sync
 from fedtrip.methods.base import Memory, Vectors
 from fedtrip.tensor_file import raw_bytes, save_file
-
-BUDGET = 256 * 2**20
-"""Bytes of memories that are kept in RAM."""
 
 
 class ClientStore:
@@ -36,8 +34,10 @@ class ClientStore:
     that neither needs goes as soon as it may, so that the folder never holds more than both.
     """
 
-    def __init__(self, folder: Path | None = None, budget: int = BUDGET) -> None:
-        self._folder, self._budget, self._is_made = folder, budget, False
+    def __init__(self, folder: Path | None = None, budget: int | None = None) -> None:
+        self._folder, self._is_made = folder, False
+        self.budget = ram.budget() if budget is None else budget
+        """bytes of memories that are kept in RAM"""
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._recent: OrderedDict[int, Memory] = OrderedDict()
         self._bytes = 0
@@ -155,7 +155,7 @@ class ClientStore:
         replaced = self._recent.pop(client, None)
         self._bytes += memory.size_in_bytes() - (replaced.size_in_bytes() if replaced is not None else 0)
         self._recent[client] = memory
-        while self._bytes > self._budget and len(self._recent) > 1:
+        while self._bytes > self.budget and len(self._recent) > 1:
             oldest, memory = self._recent.popitem(last=False)
             self._bytes -= memory.size_in_bytes()
             if oldest in self._unwritten:

@@ -21,6 +21,7 @@ from fedtrip.engines.shared import SharedBlock
 from fedtrip.errors import UserError
 from fedtrip.federation import Federation
 from fedtrip.interruption import Interruption
+from fedtrip.ram import budget
 from fedtrip.rounds import RoundRecord
 
 ATTEMPTS = 3
@@ -97,7 +98,7 @@ class _TrialPool:
     """Processes that run one trial after the other; the data sets lie in memory they share."""
 
     def __init__(self, count: int) -> None:
-        self._count = count
+        self._count, self._client_memory = count, budget(sharing=count)
         self._blocks: dict[int, tuple[DataSet, SharedBlock, SharedData]] = {}
         self._processes: dict[Connection, tuple[WorkerProcess, Trial]] = {}
         self._idle: list[WorkerProcess] = []
@@ -168,7 +169,7 @@ class _TrialPool:
         federation = trial.prepare()
         shared = self._shared(federation.dataset)
         key = id(federation.dataset)
-        work = (handover(federation, shared), trial.out)
+        work = (handover(federation, shared), trial.out, self._client_memory)
         process = next((idle for idle in self._idle if key in self._known[idle]), None)
         if process is None:
             if self._idle:
@@ -193,7 +194,7 @@ class _Stopped(Exception):
     """In a worker: the parent asked to stop, or is gone."""
 
 
-def serve(connection: Connection, work: Handover, out: Path) -> None:
+def serve(connection: Connection, work: Handover, out: Path, client_memory: int) -> None:
     """In the worker process: run trial after trial."""
 
     def told(record: RoundRecord) -> None:
@@ -204,7 +205,9 @@ def serve(connection: Connection, work: Handover, out: Path) -> None:
     while True:
         try:
             with Interruption():  # SIGTERM, of the parent or of who sends it to all, gives up the round under way
-                run_federation(work.federation(), out=out, resume=True, workers=1, on_round=told)
+                run_federation(
+                    work.federation(), out=out, resume=True, workers=1, client_memory=client_memory, on_round=told
+                )
         except _Stopped:
             answer(connection, STOP)
             return
@@ -212,4 +215,4 @@ def serve(connection: Connection, work: Handover, out: Path) -> None:
         order = request(connection)
         if order == STOP:
             return
-        work, out = order
+        work, out, client_memory = order

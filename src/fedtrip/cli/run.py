@@ -101,6 +101,14 @@ def run(
             show_default=False,
         ),
     ] = None,
+    client_memory: Annotated[
+        str | None,
+        typer.Option(
+            help="what the clients' memories may take of this machine's, e.g. 2GiB; the rest lies on disk; does not "
+            "change the result (default: a quarter of what is available)",
+            show_default=False,
+        ),
+    ] = None,
     tensorboard: TensorBoard = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="no progress")] = False,
@@ -140,7 +148,7 @@ def run(
     where = absolute(folder) or unused_folder(stem)
     check_out(where, overwrite, resume)
     events = EventFiles.of_run(where) if tensorboard else None
-    run_there = on_engine(engine, round_timeout, min_clients, absolute(data_dir), checkpoint_every)
+    run_there = on_engine(engine, round_timeout, min_clients, absolute(data_dir), checkpoint_every, client_memory)
     federation = prepare(experiment, data_dir=absolute(data_dir), progress=not quiet)
     target = federation.experiment.target
     title = f"{experiment.method.name} on {experiment.dataset}"
