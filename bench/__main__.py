@@ -13,8 +13,8 @@ from bench.cases import CASES
 from bench.measure import attaching, layers_of_cnn, scaling, sgemm_rate, whole_rounds
 from bench.memory import FEDERATIONS, peak_memory
 from bench.report import draw_scaling, write_report
-from fedtrip.costs import pass_cost
-from fedtrip.result import versions
+from fedtrip.runs.result import versions
+from fedtrip.training.costs import pass_cost
 
 HERE = Path(__file__).parent
 

@@ -17,12 +17,12 @@ from fedtrip.data import DataSet, from_arrays
 from fedtrip.engines.base import Engine
 from fedtrip.engines.pool import PoolEngine
 from fedtrip.engines.serial import SerialEngine
-from fedtrip.experiment import Experiment
-from fedtrip.federation import Federation, prepare
-from fedtrip.local import Outcome, Task
+from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.federation import Federation, prepare
 from fedtrip.methods import Vectors
-from fedtrip.rounds import initial_state, one_round
-from fedtrip.run_writer import RunWriter
+from fedtrip.rounds.loop import initial_state, one_round
+from fedtrip.runs.writer import RunWriter
+from fedtrip.training.client import Outcome, Task
 
 
 @dataclass(frozen=True)

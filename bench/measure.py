@@ -15,8 +15,8 @@ from torch.nn import functional
 from torch.profiler import ProfilerActivity, profile
 
 from bench.cases import CASES, Case, fedtrip_rounds
-from fedtrip.flat import FlatModel
-from fedtrip.local import sgd_step
+from fedtrip.training.client import sgd_step
+from fedtrip.training.flat_model import FlatModel
 
 
 @dataclass(frozen=True)

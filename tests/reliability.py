@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import fedtrip
-from fedtrip.result import versions
+from fedtrip.runs.result import versions
 
 HERE = Path(__file__).parent
 FIGURES = HERE.parent / "docs" / "reliability.json"
@@ -26,21 +26,21 @@ SMALL = {"rounds": 4, "clients": 5, "per_round": 2, "samples_per_client": 20, "b
 FAULTS = {
     "worker killed": ["tests/engines/test_pool.py", "-k", "killed"],
     "worker hanging or out of memory": ["tests/engines/test_worker_faults.py"],
-    "trial's process killed or failing": ["tests/test_trials.py", "-k", "killed or error"],
+    "trial's process killed or failing": ["tests/comparison/test_trials.py", "-k", "killed or error"],
     "Ctrl-C, and a comparison killed": ["tests/test_interruption.py", "-k", "ctrl_c or comparison"],
     "SIGTERM and SIGHUP": ["tests/test_interruption.py", "-k", "sigterm or sighup or signal_at"],
-    "damaged finished run, edited records, stale memory": ["tests/test_damage.py"],
-    "damaged or foreign checkpoint": ["tests/test_checkpoint.py", "-k", "damaged or missing or noticed"],
+    "damaged finished run, edited records, stale memory": ["tests/runs/test_damage.py"],
+    "damaged or foreign checkpoint": ["tests/runs/test_checkpoint.py", "-k", "damaged or missing or noticed"],
     "foreign data, model or experiment": [
-        "tests/test_durability.py",
+        "tests/runs/test_durability.py",
         "-k",
         "another_experiment or data_file or factory or schema",
     ],
-    "loss of power": ["tests/test_durability.py", "-k", "power"],
-    "disk full or read-only": ["tests/test_durability.py", "-k", "full_disk or read_only"],
-    "second writer": ["tests/test_durability.py", "-k", "another_process_writes or given_back"],
+    "loss of power": ["tests/runs/test_durability.py", "-k", "power"],
+    "disk full or read-only": ["tests/runs/test_durability.py", "-k", "full_disk or read_only"],
+    "second writer": ["tests/runs/test_durability.py", "-k", "another_process_writes or given_back"],
     "clients that drop out or send nonsense": [
-        "tests/methods/test_client_faults.py",
+        "tests/rounds/test_client_faults.py",
         "-k",
         "expects or those_clients or memory or nobody",
     ],

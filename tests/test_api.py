@@ -85,13 +85,13 @@ def test_data_that_come_split(blobs, tmp_path):
     from dataclasses import replace
 
     from fedtrip.api import run_federation
-    from fedtrip.federation import prepare
+    from fedtrip.experiment.federation import prepare
 
     federation = replace(prepare(stored.but(rounds=1, method="fedavg")), method=Spy())
     module = run_federation(federation, workers=1).module
     assert [state[client][0] for client in range(3)] == sizes
     mean = sum(n * w for n, w in state.values()) / 90
-    from fedtrip.flat import FlatModel
+    from fedtrip.training.flat_model import FlatModel
 
     w = FlatModel(module, federation.dataset.sample_shape).model()["w"]
     assert torch.allclose(w.double(), mean, atol=1e-6)

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from fedtrip.experiment import Experiment
+from fedtrip.experiment.description import Experiment
 from fedtrip.methods import METHODS, CostSymbols
 
 ROOT = Path(__file__).parent.parent

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fedtrip.comparison.tables import cells
+from fedtrip.comparison.variants import Row
 from fedtrip.statistics import Estimate, Ratio
-from fedtrip.tables import cells
-from fedtrip.variants import Row
 
 ROOT = Path(__file__).parent.parent
 

@@ -9,7 +9,7 @@ import pytest
 
 import fedtrip as package
 from fedtrip import Experiment, UserError
-from fedtrip.archive import Archive
+from fedtrip.paper.archive import Archive
 
 SMALL = ("--rounds", "2", "--clients", "3", "--per-round", "2", "--workers", "1", "--quiet")
 CODE = """

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from fedtrip import Experiment, UserError, compare, run
 from fedtrip.data import load_dataset
-from fedtrip.methods.base import Vectors
-from fedtrip.rounds import RoundRecord
+from fedtrip.methods.interface import Vectors
+from fedtrip.rounds.loop import RoundRecord
 
 DEEP = "[" * 100_000
 NOT_UTF8 = b"\xff\xfe\x00{"

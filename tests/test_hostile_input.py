@@ -16,9 +16,9 @@ from torch import nn
 import fedtrip as package
 from fedtrip import Experiment
 from fedtrip.data import load_dataset
-from fedtrip.experiment import LARGEST
+from fedtrip.experiment.description import LARGEST
 from fedtrip.methods import METHODS, make_method
-from fedtrip.partition import make_partition
+from fedtrip.partitions.draws import make_partition
 from tally import attempt, tally
 
 TIMES = int(os.environ.get("FEDTRIP_EXAMPLES", "1"))

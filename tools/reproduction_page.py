@@ -11,8 +11,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from fedtrip.archive import Archive
-from fedtrip.files import write_text
+from fedtrip.files.atomic import write_text
+from fedtrip.paper.archive import Archive
 from fedtrip.paper.registry import ENTRIES
 from fedtrip.paper.reproduction import RUNS
 from tools.xi_page import xi_page

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import mean
 
-from fedtrip.archive import Archive
+from fedtrip.comparison.tables import interval
 from fedtrip.methods import FedTrip
+from fedtrip.paper.archive import Archive
 from fedtrip.paper.entries import push, reach
 from fedtrip.paper.entries.choice import POOLED, chosen, gain_on, standings_table
 from fedtrip.paper.entries.rounds_cases import case_title
@@ -17,7 +18,6 @@ from fedtrip.paper.measures import speedup
 from fedtrip.paper.page import note_on_marks, points
 from fedtrip.paper.registry import ENTRIES
 from fedtrip.statistics import Ratio
-from fedtrip.tables import interval
 from tools.xi_tables import (
     default_ratios,
     default_table,

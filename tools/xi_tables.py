@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Set
 from statistics import mean
 
+from fedtrip.comparison.tables import interval
+from fedtrip.comparison.variants import rounds_ratio
 from fedtrip.methods import FedTrip
 from fedtrip.paper.entries import push, reach
 from fedtrip.paper.entries.rounds_cases import case_name, case_title
@@ -25,8 +27,6 @@ from fedtrip.paper.measures import speedup
 from fedtrip.paper.page import MISSING, Page, points
 from fedtrip.paper.published import published
 from fedtrip.statistics import Ratio
-from fedtrip.tables import interval
-from fedtrip.variants import rounds_ratio
 
 
 def papers_table(findings: Findings, pushed: Findings) -> Page:

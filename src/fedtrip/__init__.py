@@ -16,11 +16,11 @@ from fedtrip._version import __version__
 
 if TYPE_CHECKING:
     from fedtrip.api import evaluate, load, load_result, run
-    from fedtrip.comparison import Comparison, compare
+    from fedtrip.comparison.compare import Comparison, compare
+    from fedtrip.comparison.device import Device
     from fedtrip.data import DataSet, from_arrays, from_clients, load_dataset
-    from fedtrip.device import Device
     from fedtrip.errors import UserError
-    from fedtrip.experiment import Experiment
+    from fedtrip.experiment.description import Experiment
     from fedtrip.methods import (
         Affine,
         Attaching,
@@ -37,22 +37,22 @@ if TYPE_CHECKING:
         mean,
         total,
     )
-    from fedtrip.result import Result
-    from fedtrip.rounds import RoundRecord
+    from fedtrip.rounds.loop import RoundRecord
+    from fedtrip.runs.result import Result
 
 _PLACES = {
     "fedtrip.api": ("evaluate", "load", "load_result", "run"),
-    "fedtrip.comparison": ("Comparison", "compare"),
-    "fedtrip.device": ("Device",),
+    "fedtrip.comparison.compare": ("Comparison", "compare"),
+    "fedtrip.comparison.device": ("Device",),
     "fedtrip.data": ("DataSet", "from_arrays", "from_clients", "load_dataset"),
     "fedtrip.errors": ("UserError",),
-    "fedtrip.experiment": ("Experiment",),
+    "fedtrip.experiment.description": ("Experiment",),
     "fedtrip.methods": (
         "Affine", "Attaching", "Batch", "Correction", "CostSymbols", "Local", "Memory", "Method", "Reply", "Server",
         "Upload", "Vectors", "mean", "total",
     ),
-    "fedtrip.result": ("Result",),
-    "fedtrip.rounds": ("RoundRecord",),
+    "fedtrip.runs.result": ("Result",),
+    "fedtrip.rounds.loop": ("RoundRecord",),
 }  # fmt: skip
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
 

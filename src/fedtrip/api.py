@@ -14,26 +14,34 @@ from typing import Any
 
 from torch import nn
 
-from fedtrip.costs import paper_gflops_per_round, pass_cost, symbols_of
 from fedtrip.data import from_arrays
 from fedtrip.data.dataset import DataSet
 from fedtrip.engines import make_engine, worker_count
 from fedtrip.engines.base import Engine
 from fedtrip.errors import UserError, unknown_name
-from fedtrip.experiment import Experiment
-from fedtrip.federation import Federation, ModelSource, prepare
-from fedtrip.flat import FlatModel, state_sha256
+from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.federation import Federation, ModelSource, prepare
+from fedtrip.experiment.own_code import check_trusted, without_method
 from fedtrip.interruption import undisturbed
-from fedtrip.one_thread import callback, one_thread, refuse_inside_a_run, whole_run
-from fedtrip.own_code import check_trusted, without_method
-from fedtrip.ram import read_size
-from fedtrip.result import Result
-from fedtrip.room import warn_if_no_room
-from fedtrip.rounds import FederationState, RoundDetails, RoundRecord, RunEnded, initial_state, rounds
+from fedtrip.rounds.loop import FederationState, RoundDetails, RoundRecord, RunEnded, initial_state, rounds
+from fedtrip.rounds.memories import ClientStore
+from fedtrip.rounds.ram import read_size
 from fedtrip.run_engine import RunEngine, on_engine
-from fedtrip.run_writer import RunWriter
-from fedtrip.runs import METRICS, MODEL, check_out, read_experiment, read_finished_model, read_records, read_summary
-from fedtrip.store import ClientStore
+from fedtrip.runs.folder import (
+    METRICS,
+    MODEL,
+    check_out,
+    read_experiment,
+    read_finished_model,
+    read_records,
+    read_summary,
+)
+from fedtrip.runs.result import Result
+from fedtrip.runs.room import warn_if_no_room
+from fedtrip.runs.writer import RunWriter
+from fedtrip.training.costs import paper_gflops_per_round, pass_cost, symbols_of
+from fedtrip.training.flat_model import FlatModel, state_sha256
+from fedtrip.training.one_thread import callback, one_thread, refuse_inside_a_run, whole_run
 
 Data = DataSet | Mapping[str, Any] | Sequence[Any]
 OnRound = Callable[[RoundRecord], None]

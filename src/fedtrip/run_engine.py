@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from fedtrip.errors import UserError, unknown_name
-from fedtrip.ram import read_size
+from fedtrip.rounds.ram import read_size
 
 if TYPE_CHECKING:
-    from fedtrip.result import Result
+    from fedtrip.runs.result import Result
 
 RunEngine = Literal["local", "flower-simulation"]
 

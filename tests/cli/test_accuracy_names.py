@@ -8,7 +8,7 @@ import re
 import pytest
 
 import fedtrip as package
-from fedtrip.runs import read_summary
+from fedtrip.runs.folder import read_summary
 
 SMALL = ("--rounds", 12, "--clients", 4, "--per-round", 2, "--samples-per-client", 30, "--batch-size", 10)
 FRACTION = re.compile(r"(accuracy|seed \d+:?)\s+0\.\d")

@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from fedtrip.data.catalog import KNOWN_SETS
-from fedtrip.experiment import Experiment
+from fedtrip.experiment.description import Experiment
 from fedtrip.methods import METHODS
 
 COMMANDS = ["run", "compare", "evaluate", "partition", "methods", "datasets", "models", "data"]

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from fedtrip.runs import read_summary
+from fedtrip.runs.folder import read_summary
 
 SMALL = (
     "--rounds",

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fedtrip.experiment import Experiment
+from fedtrip.experiment.description import Experiment
 
 
 @pytest.mark.usefixtures("here")

@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from fedtrip.presets import PRESETS
+from fedtrip.experiment.presets import PRESETS
 
 SMALL = ("--rounds", 1, "--clients", 4, "--per-round", 2, "--samples-per-client", 30, "--batch-size", 10, "--quiet")
 PAPER = PRESETS["paper"]["fedtrip"]

@@ -9,7 +9,7 @@ import tomllib
 import pytest
 
 import fedtrip as package
-from fedtrip.runs import read_summary
+from fedtrip.runs.folder import read_summary
 
 SMALL = ("--rounds", 3, "--clients", 4, "--per-round", 2, "--samples-per-client", 30, "--batch-size", 10)
 

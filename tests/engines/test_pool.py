@@ -14,12 +14,12 @@ import fedtrip
 from fedtrip.engines.pool import PoolEngine
 from fedtrip.engines.serial import SerialEngine
 from fedtrip.errors import UserError
-from fedtrip.experiment import Experiment
-from fedtrip.federation import prepare
+from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.federation import prepare
 from fedtrip.methods import METHODS, FedAvg
-from fedtrip.one_thread import one_thread
-from fedtrip.rounds import initial_state, rounds
-from fedtrip.store import ClientStore
+from fedtrip.rounds.loop import initial_state, rounds
+from fedtrip.rounds.memories import ClientStore
+from fedtrip.training.one_thread import one_thread
 
 
 class Nobody:
@@ -219,9 +219,9 @@ def test_workers_end_when_their_parent_is_killed(busy, tmp_path):
         import time
         from fedtrip import Experiment
         from fedtrip.engines.pool import PoolEngine
-        from fedtrip.federation import prepare
-        from fedtrip.rounds import initial_state, rounds
-        from fedtrip.store import ClientStore
+        from fedtrip.experiment.federation import prepare
+        from fedtrip.rounds.loop import initial_state, rounds
+        from fedtrip.rounds.memories import ClientStore
         federation = prepare(Experiment(rounds=1_000_000))
         engine = PoolEngine(federation, 2)
         engine.wait_until_ready()

@@ -17,7 +17,7 @@ import json, os, sys
 os.sched_setaffinity(0, json.loads(sys.argv[1]))
 from fedtrip import Experiment
 from fedtrip.engines import make_engine, worker_count
-from fedtrip.federation import prepare
+from fedtrip.experiment.federation import prepare
 with make_engine(prepare(Experiment(rounds=1, samples_per_client=20))) as engine:
     print(json.dumps([worker_count(None), worker_count(3), type(engine).__name__]))
 """

@@ -14,11 +14,11 @@ from test_pool import federation_of, is_running, serially, with_workers
 
 import fedtrip
 from fedtrip import Experiment, UserError
+from fedtrip.comparison.trials import Trial, run_trials
 from fedtrip.engines import process
-from fedtrip.federation import prepare
+from fedtrip.experiment.federation import prepare
 from fedtrip.methods import FedAvg
-from fedtrip.runs import read_summary
-from fedtrip.trials import Trial, run_trials
+from fedtrip.runs.folder import read_summary
 
 
 @dataclass(frozen=True)

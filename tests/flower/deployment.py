@@ -31,7 +31,7 @@ from pathlib import Path
 
 import torch
 
-from fedtrip.methods.base import Reply
+from fedtrip.methods.interface import Reply
 from fedtrip.methods.fedtrip import FedTrip
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from fedtrip.runs import read_records, read_summary
+from fedtrip.runs.folder import read_records, read_summary
 from test_docs import ROOT, blocks_to_run, run_blocks
 
 from .deployment import OFFLINE, free_port

@@ -6,7 +6,7 @@ import os
 import pytest
 
 import fedtrip
-from fedtrip.runs import read_records, read_summary
+from fedtrip.runs.folder import read_records, read_summary
 
 pytest.importorskip("flwr", reason="needs pip install 'fedtrip[flower]'")
 

@@ -12,7 +12,7 @@ pytest.importorskip("flwr", reason="needs pip install 'fedtrip[flower]'")
 
 from flwr.cli.config_utils import load_and_validate
 
-from fedtrip.experiment import Experiment
+from fedtrip.experiment.description import Experiment
 from fedtrip.flower.engine import Tolerance
 from fedtrip.flower.own_data import node_federation, samples_of, server_federation
 

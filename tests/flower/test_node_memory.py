@@ -9,7 +9,7 @@ pytest.importorskip("flwr", reason="needs pip install 'fedtrip[flower]'")
 
 from fedtrip.errors import UserError
 from fedtrip.flower.node_memory import NodeMemory
-from fedtrip.methods.base import Memory
+from fedtrip.methods.interface import Memory
 
 KEY = "0123456789abcdef" * 2
 

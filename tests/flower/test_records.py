@@ -20,8 +20,8 @@ from fedtrip.flower.records import (
     task_content,
     to_arrays,
 )
-from fedtrip.local import Outcome
-from fedtrip.methods.base import Memory
+from fedtrip.methods.interface import Memory
+from fedtrip.training.client import Outcome
 
 RUN = RunIdentity("0" * 32, 'dataset = "digits"', 10, (1, 8, 8))
 TASK = RemoteTask(

@@ -18,12 +18,12 @@ from torch import nn
 
 from fedtrip import Experiment, UserError, run
 from fedtrip.api import run_federation
-from fedtrip.federation import prepare
+from fedtrip.experiment.federation import prepare
 from fedtrip.flower.client_app import client_app
 from fedtrip.flower.engine import Tolerance
 from fedtrip.flower.server import run_on_grid
 from fedtrip.methods import METHODS
-from fedtrip.runs import read_records
+from fedtrip.runs.folder import read_records
 
 from .deployment import OFFLINE
 

@@ -4,14 +4,14 @@ import itertools
 
 import pytest
 import torch
-from naive import run_naive
-from quadratic import vectors
-from setting import NORMALISED_SIZES, Setting, normalised, samples
-from watching import FailingEngine
+from tests.reference.naive import run_naive
+from tests.reference.quadratic import vectors
+from tests.reference.setting import NORMALISED_SIZES, Setting, normalised, samples
+from tests.reference.watching import FailingEngine
 
 from fedtrip.methods import METHODS, Server, Upload, make_method, mean, total
-from fedtrip.rounds import initial_state, one_round
-from fedtrip.store import ClientStore
+from fedtrip.rounds.loop import initial_state, one_round
+from fedtrip.rounds.memories import ClientStore
 
 WEIGHTED = ["fedavg", "fedprox", "fedtrip", "slowmo", "moon"]
 

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from naive import CLOSE, apart, assert_follows, run_naive
-from quadratic import correction_of, play, vectors, w_of
-from setting import Net, Setting, made, samples
+from tests.reference.naive import CLOSE, apart, assert_follows, run_naive
+from tests.reference.quadratic import correction_of, play, vectors, w_of
+from tests.reference.setting import Net, Setting, made, samples
 
 import fedtrip
 from fedtrip.methods import FedAvg, Memory
@@ -38,7 +38,9 @@ def test_runs_like_the_reference_on_four_arrays_and_a_drawn_partition(partition)
     experiment = setting.experiment("fedavg").but(
         partition=partition, clients=4, samples_per_client=9, mean=0.0, std=1.0
     )
-    federation = fedtrip.federation.prepare(experiment, model=setting.module, data=fedtrip.from_arrays(x, y, *test))
+    federation = fedtrip.experiment.federation.prepare(
+        experiment, model=setting.module, data=fedtrip.from_arrays(x, y, *test)
+    )
     shares = [federation.partition.share(k) for k in range(4)]
     module, _ = run_naive(setting.but(pairs=[(x[share], y[share]) for share in shares]), "fedavg")
     result = fedtrip.run(experiment, model=setting.module, data=(x, y, *test), workers=1)

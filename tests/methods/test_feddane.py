@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 import torch
-from naive import CLOSE, apart, assert_follows, run_naive
-from quadratic import added, correction_of, gradient_of, play, vectors, w_of
-from setting import Net, Setting, made, normalised, samples
+from tests.reference.naive import CLOSE, apart, assert_follows, run_naive
+from tests.reference.quadratic import added, correction_of, gradient_of, play, vectors, w_of
+from tests.reference.setting import Net, Setting, made, normalised, samples
+from tests.reference.watching import Wire, bytes_of, named, watched
 from torch import nn
-from watching import Wire, bytes_of, named, watched
 
 from fedtrip.methods import FedDane, Memory
-from fedtrip.rounds import RunEnded, initial_state, one_round
-from fedtrip.store import ClientStore
+from fedtrip.rounds.loop import RunEnded, initial_state, one_round
+from fedtrip.rounds.memories import ClientStore
 
 
 def test_two_rounds_by_hand():

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from naive import CLOSE, apart, assert_follows, run_naive
-from quadratic import added, correction_of, gradient_of, play, vectors, w_of
-from setting import Setting
-from watching import run_with_failures
+from tests.reference.naive import CLOSE, apart, assert_follows, run_naive
+from tests.reference.quadratic import added, correction_of, gradient_of, play, vectors, w_of
+from tests.reference.setting import Setting
+from tests.reference.watching import run_with_failures
 
 from fedtrip.methods import FedDyn, Memory, make_method
 

@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from naive import apart, assert_follows
-from quadratic import QuadraticLocal, play, vectors, w_of
-from setting import Net, Setting, made, normalised, samples
+from tests.reference.naive import apart, assert_follows
+from tests.reference.quadratic import QuadraticLocal, play, vectors, w_of
+from tests.reference.setting import Net, Setting, made, normalised, samples
+from tests.reference.watching import bytes_of, watched
 from torch import nn
-from watching import bytes_of, watched
 
 from fedtrip.methods import FedGkd, Memory, Server, Upload
 from fedtrip.methods.fedgkd import distillation_loss

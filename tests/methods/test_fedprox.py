@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from naive import assert_follows
-from quadratic import added, correction_of, gradient_of, play, vectors, w_of
-from setting import Setting
+from tests.reference.naive import assert_follows
+from tests.reference.quadratic import added, correction_of, gradient_of, play, vectors, w_of
+from tests.reference.setting import Setting
 
 from fedtrip.methods import FedProx, Memory
 

@@ -4,14 +4,14 @@ import math
 
 import pytest
 import torch
-from naive import CLOSE, apart, assert_follows, gaps, run_naive
-from quadratic import QuadraticLocal, added, correction_of, gradient_of, play, vectors, w_of
-from setting import Setting
-from watching import run_with_failures
+from tests.reference.naive import CLOSE, apart, assert_follows, gaps, run_naive
+from tests.reference.quadratic import QuadraticLocal, added, correction_of, gradient_of, play, vectors, w_of
+from tests.reference.setting import Setting
+from tests.reference.watching import run_with_failures
 
 from fedtrip.errors import UserError
+from fedtrip.experiment.presets import preset_options
 from fedtrip.methods import FedTrip, Memory, make_method
-from fedtrip.presets import preset_options
 
 RULES = [
     ({}, math.exp(-0.6) + (1 - math.exp(-0.6)) / 3),  # annealed, e^{−(7−1)/10}

@@ -1,11 +1,11 @@
 """Methods that must coincide at the edges of their options: to the last bit, or to rounding."""
 
 import pytest
-from naive import apart
-from setting import Net, Setting, made
+from tests.reference.naive import apart
+from tests.reference.setting import Net, Setting, made
 from torch import nn
 
-from fedtrip.federation import prepare
+from fedtrip.experiment.federation import prepare
 
 SETTINGS = {
     "plain": {},

@@ -3,12 +3,12 @@
 import math
 
 import pytest
-from setting import Net, made, samples
+from tests.reference.setting import Net, made, samples
 
 import fedtrip
-from fedtrip.federation import prepare
+from fedtrip.experiment.federation import prepare
+from fedtrip.experiment.presets import preset_options
 from fedtrip.methods import METHODS, FedProx, make_method
-from fedtrip.presets import preset_options
 
 RANGES = [
     ("fedprox", "mu", -0.1, "greater than or equal to 0"),

@@ -4,12 +4,12 @@ import copy
 
 import pytest
 import torch
-from naive import CLOSE, apart, assert_follows, run_naive
-from naive_methods import full_gradient
-from quadratic import QuadraticLocal, added, gradient_of, play, vectors, w_of
-from setting import Net, Setting, made, normalised
+from tests.reference.naive import CLOSE, apart, assert_follows, run_naive
+from tests.reference.naive_methods import full_gradient
+from tests.reference.quadratic import QuadraticLocal, added, gradient_of, play, vectors, w_of
+from tests.reference.setting import Net, Setting, made, normalised
+from tests.reference.watching import bytes_of, named, run_with_failures, watched
 from torch import nn
-from watching import bytes_of, named, run_with_failures, watched
 
 from fedtrip.methods import Memory, MimeLite
 

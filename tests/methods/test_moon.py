@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from naive import CLOSE, apart, assert_follows
-from quadratic import QuadraticLocal, play, vectors, w_of
-from setting import Net, Setting, made, normalised, samples
+from tests.reference.naive import CLOSE, apart, assert_follows
+from tests.reference.quadratic import QuadraticLocal, play, vectors, w_of
+from tests.reference.setting import Net, Setting, made, normalised, samples
 from torch import nn
 
 import fedtrip

@@ -2,17 +2,17 @@
 
 import pytest
 import torch
-from naive import CLOSE, apart, run_naive
-from setting import CLASSES, Net, Setting, made
+from tests.reference.naive import CLOSE, apart, run_naive
+from tests.reference.setting import CLASSES, Net, Setting, made
+from tests.reference.watching import named
 from torch import nn
 from torch.nn.utils import parametrizations
-from watching import named
 
 import fedtrip
-from fedtrip.costs import pass_cost
 from fedtrip.models import check_model
-from fedtrip.rounds import initial_state
-from fedtrip.store import ClientStore
+from fedtrip.rounds.loop import initial_state
+from fedtrip.rounds.memories import ClientStore
+from fedtrip.training.costs import pass_cost
 
 
 def images(shape=(1, 4, 4), sizes=(9, 8, 13)):

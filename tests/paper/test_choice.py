@@ -6,11 +6,11 @@ from functools import partial
 import pytest
 
 import fedtrip
-from fedtrip.history import History
 from fedtrip.paper.entries.choice import cases_of, chosen, over_all_cases, standings
 from fedtrip.paper.entries.xi import VARIANTS
 from fedtrip.paper.entries.xi_lines import HARDER, KEPT, REPORT_SEEDS, study_cases, xi_lines
 from fedtrip.paper.entry import Findings
+from fedtrip.runs.history import History
 
 
 def run(rounds, final, seed):

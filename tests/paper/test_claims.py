@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 import fedtrip
-import fedtrip.history
-from fedtrip.archive import Archive
+import fedtrip.runs.history
 from fedtrip.paper import claims_rounds
+from fedtrip.paper.archive import Archive
 from fedtrip.paper.claims import claims
 from fedtrip.paper.claims_rounds import mean_reduction
 from fedtrip.paper.entries.fig5 import SMOOTHING, smoothed
@@ -52,7 +52,7 @@ def ended_in(rounds, seed, method):
     records = tuple(
         dataclasses.replace(record, round=n + 1, accuracy=0.95 if n + 1 >= rounds else 0.1) for n in range(100)
     )
-    return fedtrip.history.History(experiment, records, None, None, ())
+    return fedtrip.runs.history.History(experiment, records, None, None, ())
 
 
 class Made(Findings):

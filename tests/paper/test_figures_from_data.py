@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fedtrip.archive import Archive
 from fedtrip.errors import UserError
+from fedtrip.paper.archive import Archive
 from fedtrip.paper.entries import fig2
 from fedtrip.paper.registry import ENTRIES
 from fedtrip.paper.reproduction import RUNS, write_entry

@@ -11,8 +11,9 @@ from tools.reproduction_page import page, record
 from tools.xi_page import xi_page
 from tools.xi_tables import default_table, papers_table
 
-from fedtrip.archive import Archive
+from fedtrip.comparison.tables import interval
 from fedtrip.methods import IN_TABLES, FedTrip, options_of
+from fedtrip.paper.archive import Archive
 from fedtrip.paper.claims import NEGLIGIBLE
 from fedtrip.paper.entries import push, reach, table7
 from fedtrip.paper.entries.choice import cases_of, chosen, gain_on, speedup_on
@@ -25,7 +26,6 @@ from fedtrip.paper.registry import ENTRIES
 from fedtrip.paper.reproduction import RUNS
 from fedtrip.paper.settings import METHOD_TITLES
 from fedtrip.statistics import holm
-from fedtrip.tables import interval
 
 TOP = Path(__file__).parents[2]
 RESULTS = TOP / "results"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedtrip import Experiment, UserError
-from fedtrip.archive import Archive
+from fedtrip.paper.archive import Archive
 from fedtrip.paper.entry import Entry, Findings, Line
 from fedtrip.paper.page import Page
 from fedtrip.paper.registry import ENTRIES

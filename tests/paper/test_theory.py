@@ -7,7 +7,7 @@ import torch
 import fedtrip
 from fedtrip.methods import FedTrip
 from fedtrip.paper.theory import added_curvature, expected_xi, rho
-from fedtrip.rounds import chosen_clients
+from fedtrip.rounds.loop import chosen_clients
 
 
 @pytest.mark.parametrize(("per_round", "clients"), [(4, 10), (4, 50), (1, 2), (9, 10)])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from fedtrip import Experiment, RoundRecord
-from fedtrip.history import History
+from fedtrip.runs.history import History
 
 MakeRuns = Callable[..., list[History]]
 

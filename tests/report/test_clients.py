@@ -8,7 +8,7 @@ import torch
 
 import fedtrip
 from fedtrip import Experiment
-from fedtrip.federation import prepare
+from fedtrip.experiment.federation import prepare
 from fedtrip.report import clients
 from fedtrip.report.clients import accuracy_of_classes, accuracy_of_clients, look_at_clients
 

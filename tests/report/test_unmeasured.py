@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 
+from fedtrip.comparison.tables import as_csv, as_records, cells
 from fedtrip.report import write_report
 from fedtrip.report.parts import make_parts
-from fedtrip.tables import as_csv, as_records, cells
 
 
 def test_neither_side_reached_the_target(make_runs, tmp_path):

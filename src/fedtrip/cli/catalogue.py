@@ -48,7 +48,7 @@ def methods(as_json: Json = False) -> None:
 def datasets(as_json: Json = False) -> None:
     """List the data sets: samples, classes, samples a client, default target."""
     from fedtrip.data.catalog import KNOWN_SETS
-    from fedtrip.defaults import default_target
+    from fedtrip.experiment.defaults import default_target
 
     listing = [
         {
@@ -81,8 +81,8 @@ def datasets(as_json: Json = False) -> None:
 
 def models(as_json: Json = False) -> None:
     """List the models: parameters and multiply-adds of a forward pass."""
-    from fedtrip.costs import pass_cost
     from fedtrip.models import MODELS, build_model
+    from fedtrip.training.costs import pass_cost
 
     listing = []
     for name, known in MODELS.items():

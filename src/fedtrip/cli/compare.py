@@ -28,15 +28,15 @@ from fedtrip.cli.options import (
 )
 from fedtrip.cli.progress import Live, refusals
 from fedtrip.errors import UserError
+from fedtrip.experiment.presets import with_preset
 from fedtrip.interruption import Ended, Interruption, how_it_ended
-from fedtrip.presets import with_preset
 
 if TYPE_CHECKING:
-    from fedtrip.comparison import Comparison
-    from fedtrip.event_files import EventFiles
-    from fedtrip.rounds import RoundRecord
-    from fedtrip.trials import Trial
-    from fedtrip.variants import Variant
+    from fedtrip.comparison.compare import Comparison
+    from fedtrip.comparison.trials import Trial
+    from fedtrip.comparison.variants import Variant
+    from fedtrip.rounds.loop import RoundRecord
+    from fedtrip.runs.event_files import EventFiles
 
 
 WIDE = 110
@@ -118,13 +118,13 @@ def compare(
 
       fedtrip compare --methods fedtrip,fedavg --set fedtrip.mu=0.1,0.4,1
     """
-    from fedtrip.comparison import compare as run_comparison
-    from fedtrip.defaults import changed
-    from fedtrip.device import Device as ClientDevice
-    from fedtrip.event_files import EventFiles, check_tensorboard
-    from fedtrip.experiment import Experiment
+    from fedtrip.comparison.compare import compare as run_comparison
+    from fedtrip.comparison.device import Device as ClientDevice
+    from fedtrip.experiment.defaults import changed
+    from fedtrip.experiment.description import Experiment
     from fedtrip.methods import IN_TABLES, METHODS
-    from fedtrip.runs import unused_folder
+    from fedtrip.runs.event_files import EventFiles, check_tensorboard
+    from fedtrip.runs.folder import unused_folder
 
     stored = Experiment.from_toml(experiment_file) if experiment_file is not None else Experiment()
     say_code_of_file(stored, experiment_file, fields)
@@ -214,8 +214,8 @@ class _Progress:
 
 
 def _show(comparison: Comparison, as_json: bool) -> None:
-    from fedtrip.comparison_folder import PLOT, REPORT, TABLE
-    from fedtrip.tables import as_records, cells, further_cells, further_header, further_note, header, note
+    from fedtrip.comparison.folder import PLOT, REPORT, TABLE
+    from fedtrip.comparison.tables import as_records, cells, further_cells, further_header, further_note, header, note
 
     for label, runs in comparison.results.items():
         for run in runs:

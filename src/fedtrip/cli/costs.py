@@ -36,8 +36,8 @@ def costs(
 
     Example: fedtrip costs --model cnn --dataset mnist --methods all
     """
+    from fedtrip.comparison.method_costs import method_costs
     from fedtrip.data.catalog import known_set
-    from fedtrip.method_costs import method_costs
     from fedtrip.methods import METHODS
     from fedtrip.models import build_model
 

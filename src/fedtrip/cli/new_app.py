@@ -11,7 +11,7 @@ import typer
 
 from fedtrip.cli.console import out
 from fedtrip.errors import UserError
-from fedtrip.files import check_parent_writable
+from fedtrip.files.atomic import check_parent_writable
 
 PUBLISHER = "me"
 

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import typer
 
 from fedtrip.errors import UserError
-from fedtrip.experiment import Experiment
-from fedtrip.own_code import own_code, say_code
-from fedtrip.presets import Preset
+from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.own_code import own_code, say_code
+from fedtrip.experiment.presets import Preset
 
 PANELS: dict[str, tuple[str, ...]] = {
     "Data": ("dataset", "mean", "std", "partition", "draw", "samples_per_client"),

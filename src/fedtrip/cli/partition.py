@@ -53,11 +53,11 @@ def partition(
     Example: fedtrip partition --dataset mnist --partition dirichlet:0.5 --out labels.png
     """
     from fedtrip.data import load_dataset
-    from fedtrip.experiment import Experiment
-    from fedtrip.federation import prepare
-    from fedtrip.files import check_writable
-    from fedtrip.label_plot import draw_label_distribution
-    from fedtrip.partition import label_counts
+    from fedtrip.experiment.description import Experiment
+    from fedtrip.experiment.federation import prepare
+    from fedtrip.figures.labels import draw_label_distribution
+    from fedtrip.files.atomic import check_writable
+    from fedtrip.partitions.draws import label_counts
 
     check_writable(figure, (".png", ".svg"))
     experiment = Experiment(

@@ -42,8 +42,8 @@ def report(
 
       fedtrip report runs/one runs/other --out both.html
     """
-    from fedtrip.files import check_writable
-    from fedtrip.prepared import Preparer
+    from fedtrip.experiment.preparer import Preparer
+    from fedtrip.files.atomic import check_writable
     from fedtrip.report import read_folders, write_report
 
     collected = read_folders(folders)

@@ -15,15 +15,15 @@ from fedtrip.cli.console import err, out, print_json
 from fedtrip.cli.options import DataDir, RayAddress, TrialEngine, absolute
 from fedtrip.cli.progress import Live, refusals
 from fedtrip.errors import UserError, unknown_name
-from fedtrip.files import check_parent_writable
+from fedtrip.files.atomic import check_parent_writable
+from fedtrip.files.lock import FolderLock
 from fedtrip.interruption import Ended, Interruption, how_it_ended
-from fedtrip.lock import FolderLock
 
 if TYPE_CHECKING:
-    from fedtrip.archive import Archive
+    from fedtrip.comparison.trials import Trial
+    from fedtrip.paper.archive import Archive
     from fedtrip.paper.reproduction import Plan
-    from fedtrip.rounds import RoundRecord
-    from fedtrip.trials import Trial
+    from fedtrip.rounds.loop import RoundRecord
 
 
 def reproduce(
@@ -71,11 +71,11 @@ def reproduce(
 
       fedtrip reproduce table5 --published
     """
-    from fedtrip.archive import Archive
+    from fedtrip.comparison.trials import check_trial_engine
     from fedtrip.engines import worker_count
+    from fedtrip.paper.archive import Archive
     from fedtrip.paper.registry import ENTRIES
     from fedtrip.paper.reproduction import RUNS, plan, run_missing, select, write_entry
-    from fedtrip.trials import check_trial_engine
 
     if as_list or not names:
         for entry in ENTRIES.values():

@@ -27,8 +27,8 @@ from fedtrip.cli.options import (
 )
 from fedtrip.cli.progress import Live, note_of, refusals
 from fedtrip.errors import UserError, unknown_name
+from fedtrip.experiment.presets import Preset, preset_options
 from fedtrip.interruption import Ended, Interruption, how_it_ended
-from fedtrip.presets import Preset, preset_options
 from fedtrip.run_engine import RunEngine
 
 
@@ -130,11 +130,11 @@ def run(
 
       fedtrip run --resume runs/mine
     """
-    from fedtrip.event_files import EventFiles
-    from fedtrip.experiment import Experiment
-    from fedtrip.federation import prepare
+    from fedtrip.experiment.description import Experiment
+    from fedtrip.experiment.federation import prepare
     from fedtrip.run_engine import on_engine
-    from fedtrip.runs import EXPERIMENT, check_out, read_experiment, unused_folder
+    from fedtrip.runs.event_files import EventFiles
+    from fedtrip.runs.folder import EXPERIMENT, check_out, read_experiment, unused_folder
 
     if resume and folder is None:
         if experiment_file is None:
@@ -222,7 +222,7 @@ def experiment_from(
 
     `--set x=…` is a field too, so that a setting of `fedtrip compare` can be tried alone.
     """
-    from fedtrip.defaults import changed, chosen_options
+    from fedtrip.experiment.defaults import changed, chosen_options
 
     name = method or base.method.name
     options = chosen_options(base) if name == base.method.name else {}

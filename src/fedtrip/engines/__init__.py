@@ -10,7 +10,7 @@ from fedtrip.engines.base import Engine
 from fedtrip.engines.pool import PoolEngine
 from fedtrip.engines.serial import SerialEngine
 from fedtrip.errors import UserError
-from fedtrip.federation import Federation
+from fedtrip.experiment.federation import Federation
 
 
 def worker_count(workers: int | None) -> int:

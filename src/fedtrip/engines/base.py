@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from fedtrip.local import Outcome, Task
-from fedtrip.methods.base import Vectors
-from fedtrip.workbench import BlockScore
+from fedtrip.methods.interface import Vectors
+from fedtrip.training.client import Outcome, Task
+from fedtrip.training.workbench import BlockScore
 
 
 class Engine(Protocol):

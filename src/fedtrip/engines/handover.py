@@ -8,8 +8,8 @@ from torch import nn
 
 from fedtrip.data.dataset import DataSet
 from fedtrip.engines.shared import Layout, SharedBlock
-from fedtrip.experiment import Experiment
-from fedtrip.federation import Federation, partition_of
+from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.federation import Federation, partition_of
 from fedtrip.methods import Method
 
 _ARRAYS = ("x_train", "y_train", "x_test", "y_test", "client_train", "test_inputs")

@@ -17,10 +17,10 @@ from fedtrip.engines.base import combined
 from fedtrip.engines.handover import Handover, handover, on_shared_data, share_data
 from fedtrip.engines.process import TICK, WorkerLost, WorkerProcess, answer, lost_for_good, request
 from fedtrip.engines.shared import Layout, SharedBlock
-from fedtrip.federation import Federation
-from fedtrip.local import Outcome, Task
-from fedtrip.methods.base import Memory, Vectors
-from fedtrip.workbench import BlockScore, Workbench, block_count
+from fedtrip.experiment.federation import Federation
+from fedtrip.methods.interface import Memory, Vectors
+from fedtrip.training.client import Outcome, Task
+from fedtrip.training.workbench import BlockScore, Workbench, block_count
 
 Result = TypeVar("Result")
 

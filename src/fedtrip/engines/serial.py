@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedtrip.engines.base import combined
-from fedtrip.federation import Federation
-from fedtrip.local import Outcome, Task
-from fedtrip.methods.base import Vectors
-from fedtrip.workbench import Workbench, block_count
+from fedtrip.experiment.federation import Federation
+from fedtrip.methods.interface import Vectors
+from fedtrip.training.client import Outcome, Task
+from fedtrip.training.workbench import Workbench, block_count
 
 
 class SerialEngine:

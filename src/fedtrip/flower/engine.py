@@ -13,7 +13,7 @@ from flwr.serverapp import Grid
 
 from fedtrip.engines.serial import SerialEngine
 from fedtrip.errors import UserError
-from fedtrip.federation import Federation
+from fedtrip.experiment.federation import Federation
 from fedtrip.flower.records import (
     NEVER,
     BadRecord,
@@ -25,9 +25,9 @@ from fedtrip.flower.records import (
     serialised_size,
     task_content,
 )
-from fedtrip.local import Outcome, Task
-from fedtrip.methods.base import Memory, Vectors
+from fedtrip.methods.interface import Memory, Vectors
 from fedtrip.printable import one_line
+from fedtrip.training.client import Outcome, Task
 
 PATIENCE = 60.0
 """Seconds that are waited for nodes: at the start for all clients', later only if a round has too few."""

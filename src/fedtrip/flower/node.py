@@ -11,13 +11,13 @@ from typing import Any
 from platformdirs import user_state_path
 
 from fedtrip.errors import UserError
-from fedtrip.experiment import Experiment
-from fedtrip.federation import Federation, prepare
+from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.federation import Federation, prepare
 from fedtrip.flower.node_memory import NodeMemory
 from fedtrip.flower.own_data import NODES, node_federation, samples_of
 from fedtrip.flower.records import RemoteTask, RunIdentity
-from fedtrip.local import Outcome
-from fedtrip.workbench import Workbench
+from fedtrip.training.client import Outcome
+from fedtrip.training.workbench import Workbench
 
 CLIENT, DATA, DATA_DIR, MEMORY_DIR = "partition-id", "data", "data-dir", "memory-dir"
 """What `--node-config` may say; the first is Flower's own name for the number of a node's client."""

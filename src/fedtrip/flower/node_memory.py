@@ -11,10 +11,10 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from fedtrip.errors import UserError
-from fedtrip.files import replacing
+from fedtrip.files.atomic import replacing
 from fedtrip.flower.records import NEVER
-from fedtrip.methods.base import Memory
-from fedtrip.store import read_vectors, write_vectors
+from fedtrip.methods.interface import Memory
+from fedtrip.rounds.memories import read_vectors, write_vectors
 
 _RUN = re.compile(r"[0-9a-f]{32}")
 _NAME = re.compile(r"(?P<client>\d+)-(?P<round>\d+)-(?P<exchange>\d+)\.safetensors")

@@ -13,8 +13,8 @@ from fedtrip.data.arrays import Array, as_inputs, as_labels
 from fedtrip.data.dataset import DataSet
 from fedtrip.data.normalisation import normalisation
 from fedtrip.errors import UserError
-from fedtrip.experiment import Experiment
-from fedtrip.federation import Federation
+from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.federation import Federation
 from fedtrip.imports import import_object
 from fedtrip.methods import make_method, options_of
 from fedtrip.models import build_model

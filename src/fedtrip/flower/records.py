@@ -12,8 +12,8 @@ import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from fedtrip.errors import UserError
-from fedtrip.local import Outcome, Task
-from fedtrip.methods.base import Memory, Vectors
+from fedtrip.methods.interface import Memory, Vectors
+from fedtrip.training.client import Outcome, Task
 
 ACCEPTED = ("float32", "int64")
 """Types of what travels: vectors, and a module's integer buffers."""

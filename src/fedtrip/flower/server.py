@@ -11,12 +11,12 @@ from pathlib import Path
 from flwr.serverapp import Grid
 
 from fedtrip.api import OnRound, run_federation
-from fedtrip.federation import Federation
-from fedtrip.files import write_text
+from fedtrip.experiment.federation import Federation
+from fedtrip.files.atomic import write_text
+from fedtrip.files.lock import FolderLock
 from fedtrip.flower.engine import FlowerEngine, Tolerance
-from fedtrip.lock import FolderLock
-from fedtrip.result import Result
-from fedtrip.runs import CHECKPOINT
+from fedtrip.runs.folder import CHECKPOINT
+from fedtrip.runs.result import Result
 
 KEY = "run-key"
 """File in the checkpoint's folder with the name that the run has on the nodes' disks."""

@@ -15,12 +15,12 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedtrip.errors import UserError
-from fedtrip.experiment import Experiment
-from fedtrip.federation import Federation, prepare
+from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.federation import Federation, prepare
 from fedtrip.flower.engine import Tolerance
 from fedtrip.flower.own_data import NODES, samples_of, server_federation
 from fedtrip.flower.server import run_on_grid
-from fedtrip.rounds import RoundRecord
+from fedtrip.rounds.loop import RoundRecord
 
 app = ServerApp()
 log = logging.getLogger("fedtrip")

@@ -14,14 +14,14 @@ from flwr.simulation import run_simulation
 from fedtrip.api import OnRound
 from fedtrip.engines import worker_count
 from fedtrip.errors import UserError
-from fedtrip.experiment import PYTHON
-from fedtrip.federation import Federation
+from fedtrip.experiment.description import PYTHON
+from fedtrip.experiment.federation import Federation
 from fedtrip.flower.client_app import client_app
 from fedtrip.flower.engine import Tolerance
 from fedtrip.flower.node import DATA_DIR, MEMORY_DIR
 from fedtrip.flower.server import run_on_grid
-from fedtrip.result import Result
-from fedtrip.runs import CHECKPOINT
+from fedtrip.runs.folder import CHECKPOINT
+from fedtrip.runs.result import Result
 
 
 def simulate(

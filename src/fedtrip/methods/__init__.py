@@ -13,7 +13,13 @@ from pydantic import TypeAdapter, ValidationError
 from fedtrip.errors import UserError, shortened, unknown_name
 from fedtrip.imports import import_object
 from fedtrip.method_names import check_method_name
-from fedtrip.methods.base import (
+from fedtrip.methods.fedavg import FedAvg
+from fedtrip.methods.feddane import FedDane
+from fedtrip.methods.feddyn import FedDyn
+from fedtrip.methods.fedgkd import FedGkd
+from fedtrip.methods.fedprox import FedProx
+from fedtrip.methods.fedtrip import FedTrip
+from fedtrip.methods.interface import (
     Affine,
     Attaching,
     Batch,
@@ -29,12 +35,6 @@ from fedtrip.methods.base import (
     mean,
     total,
 )
-from fedtrip.methods.fedavg import FedAvg
-from fedtrip.methods.feddane import FedDane
-from fedtrip.methods.feddyn import FedDyn
-from fedtrip.methods.fedgkd import FedGkd
-from fedtrip.methods.fedprox import FedProx
-from fedtrip.methods.fedtrip import FedTrip
 from fedtrip.methods.mimelite import MimeLite
 from fedtrip.methods.moon import Moon
 from fedtrip.methods.scaffold import Scaffold

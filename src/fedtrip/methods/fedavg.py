@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedtrip.methods.base import Attaching, CostSymbols, Local, Memory, Method, Reply, Vectors
+from fedtrip.methods.interface import Attaching, CostSymbols, Local, Memory, Method, Reply, Vectors
 
 
 @dataclass(frozen=True)

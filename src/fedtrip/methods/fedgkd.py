@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from fedtrip.methods.base import (
+from fedtrip.methods.interface import (
     Attaching,
     Batch,
     CostSymbols,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fedtrip.methods.base import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Vectors
+from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Vectors
 
 
 @dataclass(frozen=True)

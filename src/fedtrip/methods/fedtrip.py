@@ -15,7 +15,7 @@ from pydantic import Field
 from torch import Tensor
 
 from fedtrip.errors import UserError
-from fedtrip.methods.base import Affine, Attaching, Correction, CostSymbols, Local, Memory, Method, Reply, Vectors
+from fedtrip.methods.interface import Affine, Attaching, Correction, CostSymbols, Local, Memory, Method, Reply, Vectors
 
 PAPERS_MU, PAPERS_MU_OF_MLP = 0.4, 1.0
 

@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedtrip.methods.base import (
+from fedtrip.methods.interface import (
     Affine,
     Attaching,
     CostSymbols,

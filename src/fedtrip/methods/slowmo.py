@@ -10,7 +10,18 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedtrip.methods.base import Attaching, CostSymbols, Local, Memory, Method, Reply, Server, Upload, Vectors, mean
+from fedtrip.methods.interface import (
+    Attaching,
+    CostSymbols,
+    Local,
+    Memory,
+    Method,
+    Reply,
+    Server,
+    Upload,
+    Vectors,
+    mean,
+)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from fedtrip.figures import STYLE, save_both
+from fedtrip.figures.drawing import STYLE, save_both
 from fedtrip.paper.measures import Rounds
 
 OURS, PAPER = "#0072B2", "#bfc5cc"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from fedtrip.archive import Archive
+from fedtrip.paper.archive import Archive
 from fedtrip.paper.claims_rounds import fewest_rounds, gflops, mean_reduction, speedups
 from fedtrip.paper.entries import fig6, fig7, table6, table7
 from fedtrip.paper.entries.rounds_cases import table4_lines

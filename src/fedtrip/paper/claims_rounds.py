@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from fedtrip.history import History
+from fedtrip.comparison.variants import rounds_to_target
 from fedtrip.paper.entries.rounds_cases import case_name, case_title
 from fedtrip.paper.entry import Findings
 from fedtrip.paper.measures import rounds_of, speedup
@@ -13,8 +13,8 @@ from fedtrip.paper.published import published
 from fedtrip.paper.settings import METHOD_TITLES
 from fedtrip.paper.tables import gflops_of_a_round
 from fedtrip.paper.verdict import FEWEST_SEEDS, NOT, OPEN, PARTLY, REPRODUCED, Verdict, p_of, told, verdict_of
+from fedtrip.runs.history import History
 from fedtrip.statistics import BOUNDS, Ratio, estimate, mean_of_groups
-from fedtrip.variants import rounds_to_target
 
 
 def _table4_cases() -> list[tuple[str, dict[str, int], str]]:

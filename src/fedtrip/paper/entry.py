@@ -7,9 +7,9 @@ from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedtrip.archive import Archive
-from fedtrip.experiment import Experiment
-from fedtrip.history import History
+from fedtrip.experiment.description import Experiment
+from fedtrip.paper.archive import Archive
+from fedtrip.runs.history import History
 
 OnStep = Callable[[str], None]
 MOST_TRIALS = 100

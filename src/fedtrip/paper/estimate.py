@@ -8,12 +8,12 @@ from statistics import median
 
 import torch
 
-from fedtrip.archive import Archive
-from fedtrip.costs import pass_cost
 from fedtrip.data.catalog import KNOWN_SETS
-from fedtrip.experiment import Experiment
+from fedtrip.experiment.description import Experiment
 from fedtrip.models import build_model
-from fedtrip.one_thread import one_thread
+from fedtrip.paper.archive import Archive
+from fedtrip.training.costs import pass_cost
+from fedtrip.training.one_thread import one_thread
 
 PROBE_BATCH = 50
 MOON_PASSES = 1.7

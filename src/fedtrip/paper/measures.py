@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fedtrip.history import History
+from fedtrip.comparison.variants import rounds_ratio, rounds_to_target
 from fedtrip.paper.entry import Findings
 from fedtrip.paper.page import ENDED, MISSING, spread
+from fedtrip.runs.history import History
 from fedtrip.statistics import Estimate, Ratio, estimate
-from fedtrip.variants import rounds_ratio, rounds_to_target
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedtrip.files import write_json, write_text
+from fedtrip.comparison.tables import BOUND_WORDS, markdown_row
+from fedtrip.files.atomic import write_json, write_text
 from fedtrip.statistics import Estimate
-from fedtrip.tables import BOUND_WORDS, markdown_row
 
 MISSING = "–"
 ENDED = "†"

@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Protocol
 
 from fedtrip.api import load_result
-from fedtrip.archive import Archive, identity
-from fedtrip.comparison_folder import REPORT
+from fedtrip.comparison.folder import REPORT
+from fedtrip.comparison.trials import Stop, Trial, TrialEngine, run_trials
 from fedtrip.errors import UserError, unknown_name
-from fedtrip.experiment import Experiment
+from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.preparer import Preparer
+from fedtrip.paper.archive import Archive, identity
 from fedtrip.paper.entry import Entry, Findings, Line, OnStep
-from fedtrip.prepared import Preparer
 from fedtrip.report import write_report
-from fedtrip.rounds import RoundRecord
-from fedtrip.runs import remove_run
-from fedtrip.trials import Stop, Trial, TrialEngine, run_trials
+from fedtrip.rounds.loop import RoundRecord
+from fedtrip.runs.folder import remove_run
 
 RUNS, WORK = "runs", "unfinished"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtrip.experiment import Experiment
+from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.presets import preset_options
 from fedtrip.methods import IN_TABLES
 from fedtrip.paper.entry import Line
-from fedtrip.presets import preset_options
 
 MODEL_TITLES = {"mlp": "MLP", "cnn": "CNN", "alexnet": "AlexNet"}
 DATASET_TITLES = {

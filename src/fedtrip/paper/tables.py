@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fedtrip.costs import paper_gflops_per_round, pass_cost, symbols_of
 from fedtrip.methods import METHODS, make_method
 from fedtrip.models import build_model
 from fedtrip.paper.published import published, slip
 from fedtrip.paper.settings import DATASET_TITLES, METHOD_TITLES, MODEL_TITLES
+from fedtrip.training.costs import paper_gflops_per_round, pass_cost, symbols_of
 
 BATCH = 50
 SHAPES = {"mlp": (1, 28, 28), "cnn": (1, 28, 28), "alexnet": (3, 32, 32)}

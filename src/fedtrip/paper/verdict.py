@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedtrip.comparison.tables import interval
 from fedtrip.statistics import Ratio
-from fedtrip.tables import interval
 
 REPRODUCED, PARTLY, NOT, OPEN = "reproduced", "partly", "not", "open: nothing measured yet"
 UNSURE = "reproduced, but the interval holds 1 too"

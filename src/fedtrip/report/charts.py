@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from fedtrip.curves import common_rounds, mean_traffic
-from fedtrip.history import History
-from fedtrip.palette import ON_DARK, look
+from fedtrip.figures.curves import common_rounds, mean_traffic
+from fedtrip.figures.palette import ON_DARK, look
 from fedtrip.report.clients import ClientView
 from fedtrip.report.parts import Part
+from fedtrip.runs.history import History
 
 DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 """The line styles as Plotly calls them."""

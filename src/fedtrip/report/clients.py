@@ -18,17 +18,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedtrip.costs import pass_cost
 from fedtrip.errors import UserError
-from fedtrip.experiment import Experiment
-from fedtrip.federation import Federation
-from fedtrip.flat import FlatModel
-from fedtrip.history import History
-from fedtrip.local import FROZEN_BATCH
-from fedtrip.one_thread import one_thread
-from fedtrip.own_code import without_method
-from fedtrip.partition import label_counts
-from fedtrip.result import Result
+from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.federation import Federation
+from fedtrip.experiment.own_code import without_method
+from fedtrip.partitions.draws import label_counts
+from fedtrip.runs.history import History
+from fedtrip.runs.result import Result
+from fedtrip.training.client import FROZEN_BATCH
+from fedtrip.training.costs import pass_cost
+from fedtrip.training.flat_model import FlatModel
+from fedtrip.training.one_thread import one_thread
 
 Prepare = Callable[[Experiment], Federation]
 

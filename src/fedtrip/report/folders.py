@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from fedtrip.api import load_result
-from fedtrip.comparison_folder import MANIFEST
+from fedtrip.comparison.folder import MANIFEST
 from fedtrip.errors import UserError, shortened
-from fedtrip.experiment import Experiment
-from fedtrip.result import Result
-from fedtrip.runs import EXPERIMENT, SUMMARY, read_summary
+from fedtrip.experiment.description import Experiment
+from fedtrip.runs.folder import EXPERIMENT, SUMMARY, read_summary
+from fedtrip.runs.result import Result
 
 
 @dataclass

@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 
 from fedtrip._version import __version__
+from fedtrip.comparison.tables import cells, further_cells, further_header, further_note, header, note
+from fedtrip.comparison.variants import Row
 from fedtrip.errors import UserError
-from fedtrip.files import write_text
-from fedtrip.history import History
-from fedtrip.prepared import Preparer
+from fedtrip.experiment.preparer import Preparer
+from fedtrip.files.atomic import write_text
 from fedtrip.report.charts import chart_data
 from fedtrip.report.clients import MOST_CLIENTS, ClientView, Prepare, look_at_clients
 from fedtrip.report.parts import Part, make_parts
 from fedtrip.report.settings import own_settings, shared_settings
 from fedtrip.report.words import Words, in_words, mean_worst
-from fedtrip.result import versions as versions_here
-from fedtrip.tables import cells, further_cells, further_header, further_note, header, note
-from fedtrip.variants import Row
+from fedtrip.runs.history import History
+from fedtrip.runs.result import versions as versions_here
 
 LAST_FIRST = 1e300
 """Sorts cells without a number behind all others."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from fedtrip.comparable import Setting, settings_of
-from fedtrip.experiment import Experiment
-from fedtrip.history import History
-from fedtrip.variants import Row, Variant, same_seeds, summarise
+from fedtrip.comparison.comparable import Setting, settings_of
+from fedtrip.comparison.variants import Row, Variant, same_seeds, summarise
+from fedtrip.experiment.description import Experiment
+from fedtrip.runs.history import History
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fedtrip.experiment import Experiment
-from fedtrip.history import History
+from fedtrip.experiment.description import Experiment
 from fedtrip.report.parts import Part, without_folders
+from fedtrip.runs.history import History
 
 NOT_SHOWN = ("schema_version", "method", "seed")
 """The method and the seeds have lines of their own."""

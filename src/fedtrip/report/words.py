@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedtrip.comparison.variants import BASELINE, Row, rounds_ratio
 from fedtrip.report.clients import ClientView
 from fedtrip.report.parts import Part
-from fedtrip.variants import BASELINE, Row, rounds_ratio
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fedtrip.history import History
+from fedtrip.comparison.tables import interval
+from fedtrip.comparison.variants import rounds_ratio
 from fedtrip.paper.entries.xi_lines import BASELINE, CHOICE_SEEDS, KEPT, REPORT_SEEDS
 from fedtrip.paper.entry import Findings, unique
 from fedtrip.paper.page import Page, points
+from fedtrip.runs.history import History
 from fedtrip.statistics import Ratio
-from fedtrip.tables import interval
-from fedtrip.variants import rounds_ratio
 
 RULE_OF_CHOICE = (
     "The rule: on the choosing seeds, of those that keep no momentum and whose lowest gain (final accuracy less "

@@ -18,18 +18,18 @@ from fedtrip.api import run
 from fedtrip.data import load_dataset
 from fedtrip.data.dataset import DataSet
 from fedtrip.errors import UserError
-from fedtrip.experiment import Experiment
-from fedtrip.figures import STYLE, save_both
-from fedtrip.files import write_json
+from fedtrip.experiment.description import Experiment
+from fedtrip.figures.drawing import STYLE, save_both
+from fedtrip.files.atomic import write_json
 from fedtrip.models import build_model
 from fedtrip.models.representation import Tap
-from fedtrip.one_thread import one_thread
 from fedtrip.paper.entry import Entry, Findings, OnStep, OwnWork
 from fedtrip.paper.page import Page
 from fedtrip.paper.reproduction import WORK
 from fedtrip.paper.settings import paper_experiment
-from fedtrip.rounds import chosen_clients
-from fedtrip.runs import SNAPSHOTS, read_model
+from fedtrip.rounds.loop import chosen_clients
+from fedtrip.runs.folder import SNAPSHOTS, read_model
+from fedtrip.training.one_thread import one_thread
 
 CLIENT, LAST, EARLIER = 1, 50, 30
 PANELS = 3

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedtrip.data import load_dataset
-from fedtrip.experiment import Experiment
-from fedtrip.federation import prepare
-from fedtrip.figures import FORMATS
-from fedtrip.label_plot import draw_label_distribution
+from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.federation import prepare
+from fedtrip.figures.drawing import FORMATS
+from fedtrip.figures.labels import draw_label_distribution
 from fedtrip.paper.entry import Entry, Findings
 from fedtrip.paper.page import Page
 from fedtrip.paper.settings import PARTITION_TITLES
-from fedtrip.partition import label_counts
+from fedtrip.partitions.draws import label_counts
 
 SEED = 0
 NOTE = (

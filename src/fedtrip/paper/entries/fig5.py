@@ -12,14 +12,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
-from fedtrip.curves import common_rounds
-from fedtrip.figures import STYLE, save_both
-from fedtrip.history import History
-from fedtrip.palette import look
+from fedtrip.figures.curves import common_rounds
+from fedtrip.figures.drawing import STYLE, save_both
+from fedtrip.figures.palette import look
 from fedtrip.paper.entry import Entry, Findings, Line
 from fedtrip.paper.measures import final_accuracy, shown_final
 from fedtrip.paper.page import Page
 from fedtrip.paper.settings import DATASET_TITLES, METHOD_TITLES, PARTITION_TITLES, short, six_methods
+from fedtrip.runs.history import History
 
 DATASETS = ("mnist", "fashion-mnist", "emnist47")
 PARTITIONS = ("dirichlet:0.5", "orthogonal:5")

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
-from fedtrip.figures import STYLE, save_both
-from fedtrip.palette import COLOURS
+from fedtrip.figures.drawing import STYLE, save_both
+from fedtrip.figures.palette import COLOURS
 from fedtrip.paper.entry import Entry, Findings, Line
 from fedtrip.paper.measures import final_accuracy, shown_final
 from fedtrip.paper.page import Page

@@ -9,7 +9,7 @@ import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from fedtrip.figures import STYLE, save_both
+from fedtrip.figures.drawing import STYLE, save_both
 from fedtrip.paper.entry import Entry, Findings, Line
 from fedtrip.paper.measures import rounds_of
 from fedtrip.paper.page import Page, spread

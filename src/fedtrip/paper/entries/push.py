@@ -10,9 +10,10 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedtrip.figures import STYLE, save_both
+from fedtrip.comparison.tables import interval
+from fedtrip.figures.drawing import STYLE, save_both
+from fedtrip.figures.palette import look
 from fedtrip.methods import FedTrip
-from fedtrip.palette import look
 from fedtrip.paper.entries.choice import POOLED, RULE_OF_CHOICE, chosen, gain_on, speedup_on, standings_table
 from fedtrip.paper.entries.reach import mu_and_push, way_of_a_round
 from fedtrip.paper.entries.rounds_cases import case_title
@@ -29,7 +30,6 @@ from fedtrip.paper.entries.xi_lines import (
 from fedtrip.paper.entry import Entry, Findings, Line
 from fedtrip.paper.measures import final_accuracy, ratio_fields, rounds_fields, rounds_of, shown_final, shown_rounds
 from fedtrip.paper.page import MISSING, Page, points
-from fedtrip.tables import interval
 
 PUSHES = (0.6, 0.75, 0.9, 1.25, 1.6)
 RULE = "annealed"

@@ -12,13 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from fedtrip.curves import common_rounds
 from fedtrip.data.catalog import KNOWN_SETS
-from fedtrip.experiment import Experiment
-from fedtrip.figures import STYLE, save_both
-from fedtrip.local import travel
+from fedtrip.experiment.description import Experiment
+from fedtrip.figures.curves import common_rounds
+from fedtrip.figures.drawing import STYLE, save_both
+from fedtrip.figures.palette import COLOURS, look
 from fedtrip.methods import FedTrip, make_method
-from fedtrip.palette import COLOURS, look
 from fedtrip.paper.entries.xi_lines import BASELINE
 from fedtrip.paper.entries.xi_lines import RULES as RULES_OF_XI
 from fedtrip.paper.entry import Entry, Findings, Line
@@ -26,6 +25,7 @@ from fedtrip.paper.measures import final_accuracy, rounds_fields, rounds_of, sho
 from fedtrip.paper.page import MISSING, Page, points
 from fedtrip.paper.settings import paper_experiment
 from fedtrip.statistics import estimate, student_interval
+from fedtrip.training.client import travel
 
 EPOCHS = (1, 5, 10)
 PUSHES = (0.3, 0.6, 0.75, 1.25, 2.5, 5.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fedtrip.comparison.tables import interval
 from fedtrip.paper.bars import Pair, draw_rounds
 from fedtrip.paper.entries.rounds_cases import case_name, case_title, table4_lines
 from fedtrip.paper.entry import Entry, Findings
@@ -11,7 +12,6 @@ from fedtrip.paper.measures import ratio_fields, rounds_fields, rounds_of, shown
 from fedtrip.paper.page import MISSING, Page
 from fedtrip.paper.published import published
 from fedtrip.paper.settings import METHOD_TITLES
-from fedtrip.tables import interval
 
 NOTES = [
     "Ours: mean ± standard deviation over the trials (their number in brackets). Speed-up: FedAvg's rounds "

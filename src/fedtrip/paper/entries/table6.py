@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from fedtrip.comparison.tables import interval
 from fedtrip.paper.bars import Pair, draw_rounds
 from fedtrip.paper.entry import Entry, Findings, Line
 from fedtrip.paper.measures import ratio_fields, rounds_fields, rounds_of, shown_rounds, speedup
 from fedtrip.paper.page import Page
 from fedtrip.paper.published import published
 from fedtrip.paper.settings import DATASET_TITLES, METHOD_TITLES, PARTITION_TITLES, short, six_methods
-from fedtrip.tables import interval
 
 NOTE = (
     "Multiple: the method's rounds over FedTrip's, ours as the geometric mean paired by seed with its 95 % interval. "

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedtrip.history import History
 from fedtrip.paper.entry import Entry, Findings, Line
 from fedtrip.paper.page import ENDED, MISSING, Page, spread
 from fedtrip.paper.published import published
 from fedtrip.paper.settings import METHOD_TITLES, six_methods
+from fedtrip.runs.history import History
 from fedtrip.statistics import estimate
 
 NOTE = (

@@ -10,9 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fedtrip.figures import STYLE, save_both
-from fedtrip.history import History
-from fedtrip.palette import COLOURS
+from fedtrip.comparison.tables import interval
+from fedtrip.comparison.variants import rounds_to_target
+from fedtrip.figures.drawing import STYLE, save_both
+from fedtrip.figures.palette import COLOURS
 from fedtrip.paper.entries.choice import POOLED, RULE_OF_CHOICE, chosen, speedup_on, standings_table
 from fedtrip.paper.entries.rounds_cases import case_title
 from fedtrip.paper.entries.xi_lines import (
@@ -29,9 +30,8 @@ from fedtrip.paper.entries.xi_lines import (
 from fedtrip.paper.entry import Entry, Findings
 from fedtrip.paper.measures import final_accuracy, ratio_fields, rounds_fields, rounds_of, shown_final, shown_rounds
 from fedtrip.paper.page import Page
+from fedtrip.runs.history import History
 from fedtrip.statistics import estimate
-from fedtrip.tables import interval
-from fedtrip.variants import rounds_to_target
 
 NOTE = (
     "Speed-up: rounds to target of FedAvg *with the same rule for the momentum* (reset at every round, or kept) over "

@@ -1,0 +1,1 @@
+"""Comparisons: variants, their trials, and the tables that one reads off them."""

@@ -1,0 +1,112 @@
+"""A comparison's folder: taken by one process at a time, for a new comparison or to go on with the one it holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from fedtrip.comparison.variants import Variant
+from fedtrip.errors import UserError
+from fedtrip.experiment.description import Experiment, difference
+from fedtrip.experiment.federation import Federation
+from fedtrip.files.atomic import write_json
+from fedtrip.files.lock import FolderLock
+from fedtrip.runs.checkpoint import Checkpoint
+from fedtrip.runs.folder import CHECKPOINT, EXPERIMENT, check_folder, remove_run
+
+MANIFEST = "comparison.json"
+TABLE, PLOT, REPORT = "table.md", "convergence.png", "report.html"
+OTHERS = ("table.csv", "table.json")
+
+
+def check_comparison_folder(out: Path, overwrite: bool, resume: bool) -> None:
+    """Refuse a folder that cannot be used; nothing is created."""
+    if overwrite and resume:
+        raise UserError("--overwrite and --resume exclude each other; accepted: one of them")
+    check_folder(out, MANIFEST, "comparison", overwrite or resume, " or --resume")
+
+
+@contextmanager
+def comparison_folder(
+    out: Path,
+    variants: Sequence[Variant],
+    seeds: Sequence[int],
+    federations: Sequence[Federation],
+    command: str | None,
+    *,
+    overwrite: bool,
+    resume: bool,
+) -> Iterator[None]:
+    """The folder, locked, with the manifest of this comparison in it; an earlier comparison goes unless `resume`."""
+    manifest = {
+        "variants": {variant.label: variant.folder for variant in variants},
+        "seeds": list(seeds),
+        "experiments": [federation.experiment.to_toml() for federation in federations],
+        "data_sha256": [federation.dataset.sha256() for federation in federations],
+        "command": command,
+    }
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        lock = FolderLock(out)
+    try:
+        check_comparison_folder(out, overwrite, resume)  # again: another process may have written until now
+        if resume and (out / MANIFEST).is_file():
+            _check_same(out, manifest)
+        else:
+            with writing(out):
+                _remove_runs(out)
+                write_json(out / MANIFEST, manifest)
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def writing(out: Path) -> Iterator[None]:
+    """A disk that is full or gone is told in one line."""
+    try:
+        yield
+    except OSError as problem:
+        raise UserError(f"--out '{out}' cannot be written: {problem.strerror or problem}") from None
+
+
+def _check_same(out: Path, mine: dict[str, Any]) -> None:
+    """Refuse to go on with another comparison than the folder's."""
+    accepted = "accepted: the same comparison, another folder, or --overwrite without --resume"
+    try:
+        theirs = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
+        stored = [Experiment.from_text(text) for text in theirs["experiments"]]
+        for name in ("variants", "seeds", "data_sha256"):
+            if theirs[name] != mine[name]:
+                here, there = (list(both[name]) for both in (mine, theirs))
+                raise _Another(f"its {name} are {there}, here they are {here}")
+        for label, text, experiment in zip(mine["variants"], mine["experiments"], stored, strict=True):
+            if (other := difference(Experiment.from_text(text), experiment)) is not None:
+                raise _Another(f"{label}: {other}")
+    except _Another as problem:
+        raise UserError(f"--out '{out}' holds another comparison: {problem}; {accepted}") from None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
+        raise UserError(f"'{out / MANIFEST}' cannot be read: {problem!r}; {accepted}") from None
+
+
+class _Another(Exception):
+    """In what a comparison is not the stored one."""
+
+
+def _remove_runs(out: Path) -> None:
+    """Remove what an earlier comparison wrote there, and nothing else."""
+    for name in (TABLE, *OTHERS, PLOT, REPORT):
+        (out / name).unlink(missing_ok=True)
+    variants = sorted((out / "runs").glob("*/")) if (out / MANIFEST).exists() else []
+    for run in (run for variant in variants for run in sorted(variant.glob("*/"))):
+        if (run / EXPERIMENT).is_file():
+            Checkpoint(run / CHECKPOINT).remove()
+            remove_run(run)
+        with suppress(OSError):  # it holds something else
+            run.rmdir()
+    for emptied in (*variants, out / "runs"):
+        with suppress(OSError):
+            emptied.rmdir()

@@ -1,0 +1,182 @@
+"""A comparison: variants of one experiment on the same seeds, and the table one reads off it.
+
+Not called `compare`, because a module of that name would hide the function `fedtrip.compare`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedtrip.api import load_result
+from fedtrip.comparison.comparable import settings_of
+from fedtrip.comparison.device import Device
+from fedtrip.errors import UserError, unknown_name
+from fedtrip.experiment.defaults import changed, chosen_options
+from fedtrip.experiment.description import Experiment
+from fedtrip.methods import IN_TABLES
+from fedtrip.runs.history import History
+from fedtrip.runs.result import Result
+from fedtrip.statistics import Estimate, Ratio, estimate, paired_ratio
+
+BASELINE = "fedavg"
+SWEPT = sorted(Experiment.model_fields.keys() - {"schema_version", "method", "seed"})
+"""The experiment's fields that may be swept: methods are named on their own, and the seeds are those of the trials."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One line of the comparison."""
+
+    label: str
+    experiment: Experiment
+
+    @property
+    def folder(self) -> str:
+        """A name for its runs."""
+        return "".join(c if c.isalnum() or c in "-_.=" else "_" for c in self.label)
+
+
+def make_variants(base: Experiment, methods: Sequence[str], sweeps: Mapping[str, Sequence[Any]]) -> list[Variant]:
+    """Every method with every combination of the swept values that concern it.
+
+    A sweep's name is `METHOD.option`, `method.option` (for every method in the comparison) or a field of the
+    experiment.
+    """
+    repeated = {method for method in methods if methods.count(method) > 1}
+    if repeated:
+        raise UserError(f"methods names '{sorted(repeated)[0]}' more than once; accepted: each method once")
+    for key in sweeps:
+        owner, dot, _ = key.rpartition(".")
+        if dot and owner != "method" and owner not in methods:
+            raise UserError(f"--set {key}: method '{owner}' is not compared; accepted: {', '.join(methods)}, or method")
+        if not dot and key not in SWEPT:
+            raise unknown_name("--set", key, SWEPT, also="METHOD.OPTION")
+    variants = []
+    for method in methods:
+        own = {
+            key: values
+            for key, values in sweeps.items()
+            if "." not in key or key.rpartition(".")[0] in ("method", method)
+        }
+        for combination in itertools.product(*own.values()):
+            chosen = dict(zip(own, combination, strict=True))
+            options = {key.rpartition(".")[2]: value for key, value in chosen.items() if "." in key}
+            fields = {key: value for key, value in chosen.items() if "." not in key}
+            kept = chosen_options(base) if method == base.method.name else {}
+            swept = [f"{key.rpartition('.')[2]}={value}" for key, value in chosen.items() if len(own[key]) > 1]
+            variants.append(
+                Variant(
+                    label=" ".join([method, *swept]),
+                    experiment=changed(base, **fields, method={"name": method, "options": {**kept, **options}}),
+                )
+            )
+    for earlier, later in itertools.combinations(variants, 2):
+        if earlier.folder == later.folder:
+            raise UserError(f"--set makes two variants '{later.label}'; accepted: each value once")
+    return variants
+
+
+def default_methods() -> list[str]:
+    """The methods of the paper's tables."""
+    return list(IN_TABLES)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the trials of one variant say."""
+
+    variant: str
+    method: str
+    trials: int
+    target: float | None
+    rounds: Estimate
+    """rounds to target; a run that never got there counts as its last planned round, and the mean is a lower bound"""
+    censored: int
+    """trials that never reached the target"""
+    speedup: Ratio | None
+    """over FedAvg with the same settings, paired by seed; None without FedAvg, for FedAvg itself, and where neither
+    reached the target on any seed"""
+    final_accuracy: Estimate
+    gflops: Estimate | None
+    megabytes: Estimate
+    gmacs: Estimate
+    """ours: multiply-adds of all clients and the server, forward and backward, to target"""
+    client_megabytes: float
+    """what a client keeps between its rounds, at most"""
+    device_seconds: Estimate | None
+    """an estimate for the device that was described, to target; see `fedtrip.comparison.device`"""
+
+
+def summarise(
+    variants: Sequence[Variant], results: Mapping[str, Sequence[History]], device: Device | None = None
+) -> list[Row]:
+    """One row a variant with its complete experiment; `results` holds its runs in the order of the seeds."""
+    settings = settings_of({variant.label: variant.experiment for variant in variants})
+    rows = []
+    for variant in variants:
+        runs = results[variant.label]
+        rounds, censored = rounds_to_target(runs)
+        baselines = [
+            results[other.label]
+            for other in variants
+            if other.experiment.method.name == BASELINE
+            and settings[other.label] == settings[variant.label]
+            and same_seeds(results[other.label], runs)
+        ]
+        with_baseline = baselines and variant.experiment.method.name != BASELINE
+        needed = [run.rounds_to(run.experiment.target or 2.0) or len(run.records) for run in runs]
+        spent = [run.costs(n) for run, n in zip(runs, needed, strict=True)]
+        gflops = [cost["gflops"] for cost in spent if cost["gflops"] is not None]
+        rows.append(
+            Row(
+                variant=variant.label,
+                method=variant.experiment.method.name,
+                trials=len(runs),
+                target=runs[0].experiment.target,
+                rounds=estimate(rounds),
+                censored=sum(censored),
+                speedup=rounds_ratio(baselines[0], runs) if with_baseline else None,
+                final_accuracy=estimate([run.final_accuracy or 0.0 for run in runs]),
+                gflops=estimate(gflops) if len(gflops) == len(runs) else None,
+                megabytes=estimate([cost["megabytes"] or 0.0 for cost in spent]),
+                gmacs=estimate([cost["gmacs"] or 0.0 for cost in spent]),
+                client_megabytes=max(run.client_megabytes for run in runs),
+                device_seconds=None
+                if device is None
+                else estimate([device.seconds(run.records[:n]) for run, n in zip(runs, needed, strict=True)]),
+            )
+        )
+    return rows
+
+
+def rounds_to_target(runs: Sequence[History]) -> tuple[list[float], list[bool]]:
+    """Each run's rounds to its target, and whether it never got there: then it counts as its last planned round."""
+    reached = [run.rounds_to(run.experiment.target) if run.experiment.target is not None else None for run in runs]
+    rounds = [float(r if r is not None else run.experiment.rounds) for r, run in zip(reached, runs, strict=True)]
+    return rounds, [r is None for r in reached]
+
+
+def same_seeds(one: Sequence[History], other: Sequence[History]) -> bool:
+    """Whether the runs can be paired in their order."""
+    return [run.experiment.seed for run in one] == [run.experiment.seed for run in other]
+
+
+def rounds_ratio(before: Sequence[History], after: Sequence[History]) -> Ratio | None:
+    """The first runs' rounds to target over the second's, paired in the order given; None if there is none."""
+    base_rounds, base_censored = rounds_to_target(before)
+    rounds, censored = rounds_to_target(after)
+    return paired_ratio(base_rounds, rounds, base_censored, censored)
+
+
+def run_folder(out: Path, variant: Variant, seed: int) -> Path:
+    """Where a trial's run lies."""
+    return out / "runs" / variant.folder / str(seed)
+
+
+def read_results(out: Path, variants: Sequence[Variant], seeds: Sequence[int]) -> dict[str, list[Result]]:
+    """All finished runs of a comparison that was just run; whoever ran it named the code."""
+    return {v.label: [load_result(run_folder(out, v, seed), trust=True) for seed in seeds] for v in variants}

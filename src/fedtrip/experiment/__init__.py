@@ -1,0 +1,1 @@
+"""An experiment: its description, its defaults, and the federation that is made of it."""

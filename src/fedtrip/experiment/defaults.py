@@ -1,0 +1,64 @@
+"""Defaults that depend on the data set and the model: the paper's settings (its Table 2 and the head of Table 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedtrip.data.catalog import KNOWN_SETS
+from fedtrip.experiment.description import Experiment
+from fedtrip.methods import make_method, method_class, options_of
+
+TARGETS = {"digits": 0.90, "mnist": 0.90, "fashion-mnist": 0.75, "emnist": 0.62, "emnist47": 0.62, "cifar-10": 0.50}
+TARGETS_OF_MODEL = {("mnist", "mlp"): 0.87}
+
+
+def default_samples(dataset: str, samples: int, clients: int) -> int:
+    """Samples a client, if nothing was said: the paper's, or an equal part of all."""
+    known = KNOWN_SETS.get(dataset)
+    return known.samples_per_client if known is not None else max(1, samples // clients)
+
+
+def default_target(dataset: str, model: str) -> float | None:
+    """The test accuracy to reach, if nothing was said; None for data that the paper does not use."""
+    known = "emnist" if dataset == "emnist:balanced" else dataset
+    return TARGETS_OF_MODEL.get((known, model), TARGETS.get(known))
+
+
+def changed(base: Experiment, **changes: Any) -> Experiment:
+    """The experiment with some fields changed, as one means it when the experiment is a stored, complete one.
+
+    There every default is written out. Values that are no more than the defaults of the old method, model or data set
+    are left open when that changes, so that the new one's take their place. A method that is given is taken as it is:
+    whoever changes single options of the old one begins with its `chosen_options`.
+    """
+    new = base.but(**changes)
+    left_open: dict[str, Any] = {}
+    if new.method.name != base.method.name and base.momentum == method_class(base.method.name).momentum:
+        left_open["momentum"] = None
+    if new.dataset != base.dataset:
+        left_open |= {"mean": None, "std": None}
+        known = KNOWN_SETS.get(base.dataset)
+        if known is not None and base.samples_per_client == known.samples_per_client:
+            left_open["samples_per_client"] = None
+    elsewhere = (new.dataset, new.model) != (base.dataset, base.model)
+    if elsewhere and base.target == default_target(base.dataset, base.model):
+        left_open["target"] = None
+    if elsewhere:
+        left_open["method"] = {"name": base.method.name, "options": chosen_options(base)}
+    return new.but(**{name: value for name, value in left_open.items() if name not in changes})
+
+
+def chosen_options(experiment: Experiment) -> dict[str, Any]:
+    """The method's options without those that are no more than the defaults which the others bring."""
+
+    def complete(options: Mapping[str, Any]) -> dict[str, Any]:
+        name = experiment.method.name
+        return options_of(make_method(name, options, model=experiment.model, dataset=experiment.dataset))
+
+    chosen = dict(experiment.method.options)
+    for name in experiment.method.options:
+        without = {other: value for other, value in chosen.items() if other != name}
+        if complete(without) == complete(chosen):
+            chosen = without
+    return chosen

@@ -1,0 +1,245 @@
+"""An experiment: one frozen, validated description of a run, from TOML, the command line or Python."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from fedtrip.errors import UserError, unknown_name
+from fedtrip.method_names import check_method_name
+from fedtrip.partitions.spec import parse_partition
+
+PYTHON = "python:"
+"""A data set or model given as a Python object is stored as this prefix and its SHA-256."""
+
+LARGEST = 2**63 - 1  # the largest integer of TOML
+Count = Annotated[int, Field(ge=1, le=LARGEST)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+MOST_SNAPSHOTS = 1_000_000
+
+
+class MethodChoice(BaseModel):
+    """A method's name and the options that were given for it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str = "fedtrip"
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("name")
+    @classmethod
+    def _method_is_known(cls, value: str) -> str:
+        check_method_name(value)
+        return value
+
+
+class Experiment(BaseModel):
+    """Everything that decides a run's bits. Fields left out take defaults that may depend on the others."""
+
+    # strict: `true` is no number, and "3" neither
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, strict=True)
+
+    schema_version: Literal[1] = 1
+    """version of this description's format"""
+    dataset: str = "digits"
+    """a known data set, idx:FOLDER or npz:FILE"""
+    mean: tuple[Finite, ...] | None = None
+    """input normalisation: mean, one number or one a channel (default: the data set's own)"""
+    std: tuple[Rate, ...] | None = None
+    """input normalisation: deviation, like `mean`"""
+    partition: str | None = None
+    """iid, dirichlet:ALPHA, orthogonal:CLUSTERS, or given (default: dirichlet:0.5, or given if the data come split)"""
+    draw: Literal["overlap", "nested", "disjoint"] = "overlap"
+    """overlap: clients draw independently from the whole set; nested: as in the authors' framework; disjoint: no
+    sample has two clients"""
+    clients: Count | None = None
+    """N, all clients (default: 10, or what the data are split into)"""
+    per_round: Count | None = None
+    """K, clients chosen each round (default: 4, or all if there are fewer)"""
+    samples_per_client: Count | None = None
+    """samples of each client (default: the paper's for its data sets, 400 on digits, else an equal part)"""
+    model: str = "mlp"
+    """mlp, cnn, alexnet or package.module:factory"""
+    representation: str | None = None
+    """layer whose output is the representation (default: the input of the last linear layer)"""
+    method: MethodChoice = MethodChoice()
+    """the method and its options"""
+    rounds: Count = 100
+    """communication rounds"""
+    local_epochs: Count = 1
+    """E, epochs of local training a round"""
+    batch_size: Count = 50
+    """B, samples of a local step"""
+    lr: Rate = 0.01
+    """η, local learning rate"""
+    momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """momentum of local SGD (default: the method's: 0 for slowmo, feddyn, scaffold and mimelite, else 0.9)"""
+    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """λ of a coupled L2 penalty in local training"""
+    keep_optimizer_state: bool = False
+    """a client keeps its momentum buffer from one of its rounds to the next"""
+    dropout: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """probability that a chosen client never answers; it keeps its memory"""
+    corrupt: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """probability that a client that answers sends NaN, infinity or a wrong shape; it is left out of the round"""
+    eval_every: Count = 1
+    """rounds between evaluations on the test set; the last round is always evaluated"""
+    target: Annotated[float, Field(gt=0, le=1)] | None = None
+    """test accuracy to reach (default: the paper's for its cases, 0.90 on digits)"""
+    stop_at_target: bool = False
+    """end the run at the first round that reaches the target"""
+    snapshot: tuple[Count, ...] = ()
+    """rounds of which the global and the local models are kept, e.g. 10,20-30"""
+    seed: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    """seed of all randomness"""
+
+    @field_validator("method", mode="before")
+    @classmethod
+    def _method_from_short_forms(cls, value: object) -> object:
+        if isinstance(value, str):
+            return {"name": value}
+        if isinstance(value, dict):
+            others = dict(value)
+            return value if "options" in value else {"name": others.pop("name", "fedtrip"), "options": others}
+        if isinstance(value, MethodChoice):
+            return value
+        from fedtrip.methods import Method, name_of, options_of  # here, because it brings PyTorch
+
+        return {"name": name_of(value), "options": options_of(value)} if isinstance(value, Method) else value
+
+    @field_validator("partition")
+    @classmethod
+    def _partition_is_readable(cls, value: str | None) -> str | None:
+        if value is not None:
+            parse_partition(value)
+        return value
+
+    @field_validator("mean", "std", mode="before")
+    @classmethod
+    def _one_number_is_a_list(cls, value: object) -> object:
+        return (value,) if isinstance(value, (int, float)) else _tuple(value)
+
+    @field_validator("snapshot", mode="before")
+    @classmethod
+    def _rounds_from_short_forms(cls, value: object) -> object:
+        return round_list(value) if isinstance(value, str) else (value,) if isinstance(value, int) else _tuple(value)
+
+    @model_validator(mode="after")
+    def _fields_agree(self) -> Self:
+        if self.clients is not None and self.per_round is not None and self.per_round > self.clients:
+            raise ValueError(f"per_round is {self.per_round}; accepted: at most the number of clients, {self.clients}")
+        if (self.mean is None) != (self.std is None):
+            raise ValueError("mean and std go together; accepted: both, or neither")
+        if any(number > self.rounds for number in self.snapshot):
+            raise ValueError(f"snapshot is {max(self.snapshot)}; accepted: rounds from 1 to {self.rounds}")
+        return self
+
+    def __init__(self, /, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as problem:
+            raise UserError(explain(problem)) from None
+
+    def but(self, **changes: Any) -> Experiment:
+        """The same experiment with some fields changed, checked again."""
+        return Experiment(**{**{name: getattr(self, name) for name in self.model_fields_set}, **changes})
+
+    @classmethod
+    def from_toml(cls, path: Path | str) -> Experiment:
+        """Read an experiment file; what it leaves out takes its default."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except OSError as problem:
+            raise UserError(f"experiment file '{path}' cannot be read: {problem.strerror or problem}") from None
+        except UnicodeDecodeError as problem:
+            raise UserError(f"experiment file '{path}' is not valid TOML: {problem}") from None
+        return cls.from_text(text, f"experiment file '{path}'")
+
+    @classmethod
+    def from_text(cls, text: str, called: str = "experiment") -> Experiment:
+        """Read the text of an experiment file, which errors call so."""
+        try:
+            fields = tomllib.loads(text)
+        except ValueError as problem:  # bad TOML, an integer of more digits than Python reads
+            raise UserError(f"{called} is not valid TOML: {problem}") from None
+        except RecursionError:
+            raise UserError(f"{called} is not valid TOML: it is nested too deeply") from None
+        try:
+            return cls(**fields)
+        except UserError as problem:
+            raise UserError(f"{called}: {problem}") from None
+
+    def to_toml(self) -> str:
+        """The experiment as TOML: every field that has a value, the method's options in a table of their own.
+
+        TOML has no null: an option that is None is left out too, and is its default again when it is read.
+        """
+        fields = _without_none(self.model_dump(mode="json"))
+        fields["method"] = {"name": self.method.name, **fields["method"]["options"]}
+        return tomli_w.dumps(fields)
+
+
+def difference(mine: Experiment, theirs: Experiment) -> str | None:
+    """The first field in which another experiment is not mine, in words; None if they are the same."""
+    here, there = (tomllib.loads(both.to_toml()) for both in (mine, theirs))  # TOML has no None, no tuple
+    for name in Experiment.model_fields:
+        if here.get(name) != there.get(name):
+            return f"its {name} is {there.get(name)!r}, here it is {here.get(name)!r}"
+    return None
+
+
+def round_list(text: str) -> tuple[int, ...]:
+    """`10,20-22` as (10, 20, 21, 22)."""
+    rounds: set[int] = set()
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        first, dash, last = part.partition("-")
+        try:
+            span = range(int(first), int(last if dash else first) + 1)
+        except ValueError:
+            span = range(0)
+        if not span:
+            raise ValueError(f"rounds '{text}' cannot be read; accepted: numbers and ranges like 10,20-30")
+        if len(span) > MOST_SNAPSHOTS:
+            raise ValueError(f"rounds '{text}' are too many; accepted: at most {MOST_SNAPSHOTS:,}")
+        rounds.update(span)
+    return tuple(sorted(rounds))
+
+
+def explain(problem: ValidationError) -> str:
+    """pydantic's findings in one line that names each field, its value and what is accepted."""
+    findings = []
+    for error in problem.errors():
+        field, message = ".".join(str(part) for part in error["loc"]), error["msg"]
+        if error["type"] == "extra_forbidden":
+            *within, name = map(str, error["loc"])
+            known = Experiment.model_fields if not within else MethodChoice.model_fields
+            findings.append(str(unknown_name("field", ".".join([*within, name]), known)))
+        elif error["type"] == "value_error":
+            findings.append(message.removeprefix("Value error, "))
+        else:
+            accepted = message.removeprefix("Input should be ")
+            findings.append(f"{field} is {_short(error['input'])}; accepted: {accepted}")
+    return "; ".join(findings)
+
+
+def _tuple(value: object) -> object:
+    """TOML has lists where Python has tuples."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(inner) for key, inner in value.items() if inner is not None}
+    return [_without_none(inner) for inner in value if inner is not None] if isinstance(value, list) else value
+
+
+def _short(value: object) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python writes
+        text = f"a {type(value).__name__} too large to be shown"
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,169 @@
+"""From an experiment to everything a run needs: data, partition, model, method, all checked before anything is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from fedtrip.data import load_dataset
+from fedtrip.data.dataset import DataSet
+from fedtrip.data.normalisation import normalisation
+from fedtrip.errors import UserError
+from fedtrip.experiment.defaults import default_samples, default_target
+from fedtrip.experiment.description import PYTHON, Experiment
+from fedtrip.methods import Method, make_method, options_of
+from fedtrip.models import build_model, check_model
+from fedtrip.models.check import trains_on_one_sample
+from fedtrip.models.representation import Tap
+from fedtrip.partitions.draws import Partition, make_partition
+from fedtrip.randomness import torch_seed
+from fedtrip.training.flat_model import state_sha256
+from fedtrip.training.one_thread import one_thread
+
+ModelSource = nn.Module | Callable[[], nn.Module]
+
+
+@dataclass(frozen=True)
+class Federation:
+    """A complete experiment and the objects it describes."""
+
+    experiment: Experiment
+    dataset: DataSet
+    partition: Partition
+    module: nn.Module
+    method: Method
+
+
+@one_thread()
+def prepare(
+    experiment: Experiment,
+    *,
+    model: ModelSource | None = None,
+    data: DataSet | None = None,
+    data_dir: Path | str | None = None,
+    progress: bool = False,
+    loaded: DataSet | None = None,
+) -> Federation:
+    """Load, build and check everything; the federation's experiment has every default filled in.
+
+    `loaded` is the experiment's named data set if the caller has loaded it before.
+    """
+    # Objects given from Python replace the names, so that no default of a named model or data set is theirs.
+    named = experiment.but(
+        model=PYTHON if model is not None else experiment.model,
+        dataset=PYTHON if data is not None else experiment.dataset,
+    )
+    method = make_method(  # first, because it costs nothing
+        experiment.method.name, experiment.method.options, model=named.model, dataset=named.dataset
+    )
+    dataset = loaded or _dataset(experiment, data, None if data_dir is None else Path(data_dir), progress)
+    module, model_name = _module(experiment, dataset, model)
+    if method.needs_representation:
+        Tap(module, experiment.representation).remove()
+    complete = _complete(named, dataset, method).but(
+        model=model_name, dataset=PYTHON + dataset.sha256() if data is not None else _absolute(experiment.dataset)
+    )
+    partition = partition_of(complete, dataset)
+    _check_last_batches(complete, partition, module, dataset.sample_shape)
+    return Federation(complete, dataset, partition, module, method)
+
+
+def partition_of(experiment: Experiment, dataset: DataSet) -> Partition:
+    """The partition of a complete experiment."""
+    assert experiment.partition is not None
+    assert experiment.clients is not None
+    return make_partition(
+        experiment.partition,
+        draw=experiment.draw,
+        labels=dataset.y_train,
+        classes=dataset.classes,
+        clients=experiment.clients,
+        samples_per_client=experiment.samples_per_client or 1,  # without meaning where the data come split
+        seed=experiment.seed,
+        client_train=dataset.client_train,
+    )
+
+
+def _check_last_batches(
+    experiment: Experiment, partition: Partition, module: nn.Module, sample_shape: tuple[int, ...]
+) -> None:
+    """Refuse a last batch of one sample where the module cannot train on it, as BatchNorm cannot."""
+    some = range(partition.clients) if experiment.samples_per_client is None else range(1)  # equal shares: one is all
+    single = next((k for k in some if (partition.samples(k) - 1) % experiment.batch_size == 0), None)
+    if single is not None and not trains_on_one_sample(module, sample_shape):
+        raise UserError(
+            f"batch_size is {experiment.batch_size}: client {single} has {partition.samples(single)} samples, so its "
+            "last batch is a single one, on which the model cannot be trained (BatchNorm); accepted: a batch_size that "
+            "leaves none or more than one"
+        )
+
+
+def _complete(experiment: Experiment, dataset: DataSet, method: Method) -> Experiment:
+    """The experiment with every default that depends on data, model or method filled in."""
+    given = dataset.clients
+    clients = experiment.clients or given or 10
+    if given is not None and clients != given:
+        raise UserError(f"clients is {clients}; accepted: {given}, as the data come split")
+    if experiment.per_round is not None and experiment.per_round > clients:
+        raise UserError(f"per_round is {experiment.per_round}; accepted: at most the number of clients, {clients}")
+    if given is not None and experiment.samples_per_client is not None:
+        raise UserError("samples_per_client has no meaning: the data come split; accepted: leave it out")
+    target = experiment.target or default_target(experiment.dataset, experiment.model)
+    if experiment.stop_at_target and target is None:
+        raise UserError("stop_at_target needs a target, which this data set has none of; accepted: give a target too")
+    return experiment.but(
+        partition=experiment.partition or ("given" if given is not None else "dirichlet:0.5"),
+        clients=clients,
+        per_round=experiment.per_round or min(4, clients),
+        samples_per_client=None
+        if given is not None
+        else experiment.samples_per_client or default_samples(experiment.dataset, len(dataset.y_train), clients),
+        mean=dataset.mean,
+        std=dataset.std,
+        momentum=method.momentum if experiment.momentum is None else experiment.momentum,
+        target=target,
+        method={"name": experiment.method.name, "options": options_of(method)},
+    )
+
+
+def _absolute(dataset: str) -> str:
+    """A file or folder of the user's own by its whole path, so that a stored experiment finds it from anywhere."""
+    kind, colon, path = dataset.partition(":")
+    return f"{kind}:{Path(path).expanduser().absolute()}" if colon and kind in ("npz", "idx") else dataset
+
+
+def _dataset(experiment: Experiment, data: DataSet | None, data_dir: Path | None, progress: bool) -> DataSet:
+    demanded = experiment.dataset.removeprefix(PYTHON) if experiment.dataset.startswith(PYTHON) else None
+    if data is None:
+        if demanded is not None:
+            raise UserError(f"dataset is a Python object with SHA-256 {demanded}; accepted: give it again as data=")
+        return load_dataset(experiment.dataset, data_dir, mean=experiment.mean, std=experiment.std, progress=progress)
+    if experiment.mean is not None and experiment.std is not None:
+        mean, std = normalisation(data.x_train, experiment.mean, experiment.std)
+        data = replace(data, mean=mean, std=std)
+    if demanded is not None and data.sha256() != demanded:  # the digest covers the normalisation
+        raise UserError(f"data has SHA-256 {data.sha256()}; accepted: the one of the experiment, {demanded}")
+    return data
+
+
+def _module(experiment: Experiment, dataset: DataSet, model: ModelSource | None) -> tuple[nn.Module, str]:
+    demanded = experiment.model.removeprefix(PYTHON) if experiment.model.startswith(PYTHON) else None
+    if model is None:
+        if demanded is not None:
+            raise UserError(f"model is a Python object with SHA-256 {demanded}; accepted: give it again as model=")
+        return build_model(experiment.model, dataset.sample_shape, dataset.classes, experiment.seed), experiment.model
+    if isinstance(model, nn.Module):
+        module = model
+    else:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(torch_seed(experiment.seed, "model"))
+            module = model()
+    check_model(module, dataset.sample_shape, dataset.classes)
+    digest = state_sha256(module.state_dict())
+    if demanded is not None and digest != demanded:
+        raise UserError(f"model has SHA-256 {digest}; accepted: the one of the experiment, {demanded}")
+    return module, PYTHON + digest

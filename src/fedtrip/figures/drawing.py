@@ -1,0 +1,39 @@
+"""How figures are written: PNG to look at, SVG for a paper, the same bytes for the same content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from fedtrip.files.atomic import replacing
+
+FORMATS = (".png", ".svg")
+STYLE: Any = {
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+}
+"""Of the figures with axes, as matplotlib's settings."""
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write the figure beside its place, then move it there: a reader never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kind = path.suffix.lower()[1:]
+    # An SVG would hold the date and random ids: without them the same content gives the same file.
+    with replacing(path) as temporary, mpl.rc_context({"svg.hashsalt": "fedtrip"}):
+        figure.savefig(temporary, format=kind, dpi=160, metadata={"Date": None} if kind == "svg" else None)
+
+
+def save_both(figure: Figure, stem: Path) -> None:
+    """Write the figure as STEM.png and STEM.svg."""
+    for suffix in FORMATS:
+        save_figure(figure, stem.with_name(stem.name + suffix))

@@ -1,0 +1,193 @@
+"""Finished runs without their models, one line each: small enough to keep in a repository, found by their experiment.
+
+`FOLDER/DATASET-MODEL-PARTITION-KofN/METHOD-DIGEST.jsonl` holds the trials of one setting, in the order of their seeds.
+A line has the complete experiment and the rounds as columns; a column whose values are all equal is written once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fedtrip.data import load_dataset
+from fedtrip.data.catalog import KNOWN_SETS
+from fedtrip.errors import UserError
+from fedtrip.experiment.defaults import default_target
+from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.own_code import own_code
+from fedtrip.files.atomic import write_text
+from fedtrip.methods import make_method, options_of
+from fedtrip.rounds.loop import RoundRecord, record_from_json
+from fedtrip.runs.history import History
+from fedtrip.runs.result import Result
+
+EACH = "each"
+"""The key of a column that has one value for all rounds."""
+
+
+@dataclass(frozen=True)
+class Archived(History):
+    """A run as it is kept: what it was run with, and the digest of the model it ended with."""
+
+    model_sha256: str
+    versions: dict[str, str]
+
+
+class Archive:
+    """The finished runs below a folder, all of known data sets and models. One process writes at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._runs: dict[str, Archived] = {}
+        self._file_of: dict[str, Path] = {}
+        """the file of each setting, whatever the seed"""
+        for path in sorted(folder.glob("*/*.jsonl")):
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                try:
+                    run = _from_json(json.loads(line))
+                    if code := own_code(run.experiment):
+                        raise UserError(f"it names code, {', '.join(code)}")
+                    self._runs[identity(run.experiment)] = run
+                    self._file_of[_setting(run.experiment)] = path
+                except (ValueError, TypeError, KeyError, AttributeError, UserError) as problem:
+                    raise UserError(f"'{path}' is damaged at line {number}: {problem}") from None
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[Archived]:
+        return iter(self._runs.values())
+
+    def find(self, experiment: Experiment) -> Archived | None:
+        """The finished run of this experiment, with its target; defaults need not be written out."""
+        run = self._runs.get(identity(experiment))
+        return None if run is None else replace(run, experiment=run.experiment.but(target=_target(experiment)))
+
+    def add(self, result: Result) -> None:
+        """Keep a finished run. Its file is replaced in one step, so a reader never sees half a line."""
+        run = Archived(
+            experiment=result.experiment,
+            records=result.records,
+            ended=result.ended,
+            gflops_per_round=result.gflops_per_round,
+            acceleration=result.acceleration,
+            model_sha256=result.model_sha256,
+            versions=result.summary()["versions"],
+        )
+        setting = _setting(run.experiment)
+        path = self._file_of.setdefault(setting, self._folder / _name(run.experiment, setting))
+        self._runs[identity(run.experiment)] = run
+        of_file = [other for other in self if self._file_of[_setting(other.experiment)] == path]
+        of_file.sort(key=lambda other: other.experiment.seed)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, "".join(_line(other) for other in of_file))
+
+
+def identity(experiment: Experiment) -> str:
+    """A text that is equal for experiments that give the same rounds, with or without their defaults written out.
+
+    Fields that are at the experiment's own default are left out, so that one added later changes nothing; so are those
+    that change no round: the snapshots, and the target of a run that does not stop there.
+    """
+    known = KNOWN_SETS.get(experiment.dataset)
+    method = make_method(
+        experiment.method.name, experiment.method.options, model=experiment.model, dataset=experiment.dataset
+    )
+    clients = experiment.clients or 10
+    complete = experiment.but(
+        partition=experiment.partition or "dirichlet:0.5",
+        clients=clients,
+        per_round=experiment.per_round or min(4, clients),
+        momentum=method.momentum if experiment.momentum is None else experiment.momentum,
+        target=_target(experiment) if experiment.stop_at_target else None,
+        snapshot=(),
+        samples_per_client=experiment.samples_per_client or (known.samples_per_client if known is not None else None),
+    )
+    kept = complete.model_dump(mode="json", exclude_defaults=True, exclude={"method"})
+    if known is not None and experiment.mean is None:
+        kept |= _normalisation(experiment.dataset)
+    return json.dumps({**kept, "method": experiment.method.name, "options": options_of(method)}, sort_keys=True)
+
+
+@cache
+def _normalisation(dataset: str) -> dict[str, list[float]]:
+    """Mean and deviation of a known data set, from the catalogue or, where they are computed, from the data."""
+    known = KNOWN_SETS[dataset]
+    source = known if known.mean is not None else load_dataset(dataset)
+    return {"mean": list(source.mean or ()), "std": list(source.std or ())}
+
+
+def _target(experiment: Experiment) -> float | None:
+    return experiment.target or default_target(experiment.dataset, experiment.model)
+
+
+def _setting(experiment: Experiment) -> str:
+    return identity(experiment.but(seed=0))
+
+
+def _name(experiment: Experiment, setting: str) -> Path:
+    digest = hashlib.sha256(setting.encode()).hexdigest()[:8]
+    partition = (experiment.partition or "").replace(":", "-")
+    case = f"{experiment.dataset}-{experiment.model}-{partition}-{experiment.per_round}of{experiment.clients}"
+    return Path("".join(c if c.isalnum() or c in "-_." else "_" for c in case)) / (
+        "".join(c if c.isalnum() or c in "-_." else "_" for c in experiment.method.name) + f"-{digest}.jsonl"
+    )
+
+
+def _line(run: Archived) -> str:
+    return json.dumps(_to_json(run), allow_nan=False, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _to_json(run: Archived) -> dict[str, Any]:
+    return {
+        "experiment": run.experiment.model_dump(mode="json", exclude_none=True),
+        "ended": run.ended,
+        "gflops_per_round": run.gflops_per_round,
+        "acceleration": list(run.acceleration),
+        "model_sha256": run.model_sha256,
+        "versions": run.versions,
+        "rounds": len(run.records),
+        "columns": {
+            field.name: _column([getattr(record, field.name) for record in run.records])
+            for field in fields(RoundRecord)
+            if field.name != "round"
+        },
+    }
+
+
+def _column(values: Sequence[Any]) -> Any:
+    short = [_short(value) for value in values]
+    return {EACH: short[0]} if short and all(value == short[0] for value in short) else short
+
+
+def _short(value: Any) -> Any:
+    """Floats with six digits, which are enough for an accuracy; a loss that is not finite is null, as JSON needs it."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return {str(key): text for key, text in value.items()} if isinstance(value, Mapping) else value
+
+
+def _from_json(line: dict[str, Any]) -> Archived:
+    count, columns = int(line["rounds"]), dict(line["columns"])
+    whole = {
+        name: [column[EACH]] * count if isinstance(column, dict) and EACH in column else column
+        for name, column in columns.items()
+    }
+    return Archived(
+        experiment=Experiment(**line["experiment"]),
+        records=tuple(
+            record_from_json({"round": number + 1, **{name: column[number] for name, column in whole.items()}})
+            for number in range(count)
+        ),
+        ended=line["ended"],
+        gflops_per_round=line["gflops_per_round"],
+        acceleration=tuple(line["acceleration"]),
+        model_sha256=str(line["model_sha256"]),
+        versions=dict(line["versions"]),
+    )

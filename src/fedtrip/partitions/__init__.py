@@ -1,0 +1,1 @@
+"""Partitions: which training samples each client holds."""

@@ -1,0 +1,1 @@
+"""A run and the folder it leaves: writer, checkpoint, history, result."""

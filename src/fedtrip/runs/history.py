@@ -1,0 +1,77 @@
+"""The course of a run: its records and the questions one asks of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fedtrip.experiment.description import Experiment
+from fedtrip.rounds.loop import RoundRecord, first_round_reaching
+
+if TYPE_CHECKING:
+    import pandas
+
+LAST_ROUNDS = 10
+"""The final accuracy is the mean over this many last evaluated rounds, as in the paper."""
+
+
+@dataclass(frozen=True)
+class History:
+    """A finished run without its model."""
+
+    experiment: Experiment
+    records: tuple[RoundRecord, ...]
+    ended: str | None
+    """why the run ended before its last round; None if it did not, or reached its target"""
+    gflops_per_round: float | None
+    """the paper's accounting: forward passes and attaching operations of one client"""
+    acceleration: tuple[str, ...]
+    """what was changed in the private copy of the module to make it faster; see `fedtrip.training.accelerate`"""
+
+    def rounds_to(self, target: float) -> int | None:
+        """The first round whose test accuracy is at least the target; None if it was never reached."""
+        return first_round_reaching(self.records, target)
+
+    @property
+    def curve(self) -> list[tuple[int, float]]:
+        """(round, test accuracy) of every evaluated round."""
+        return [(r.round, r.accuracy) for r in self.records if r.accuracy is not None]
+
+    def frame(self) -> pandas.DataFrame:
+        """The records as a data frame, one row a round."""
+        import pandas
+
+        return pandas.DataFrame([vars(record) for record in self.records])
+
+    @property
+    def final_accuracy(self) -> float | None:
+        """Mean test accuracy of the last ten evaluated rounds."""
+        last = [accuracy for _, accuracy in self.curve][-LAST_ROUNDS:]
+        return sum(last) / len(last) if last else None
+
+    @property
+    def final_model_accuracy(self) -> float | None:
+        """Test accuracy of the final model, which is the last round's; None if that was not evaluated."""
+        return self.records[-1].accuracy if self.records else None
+
+    @property
+    def best_accuracy(self) -> float | None:
+        """The highest test accuracy of any round."""
+        return max((accuracy for _, accuracy in self.curve), default=None)
+
+    @property
+    def client_megabytes(self) -> float:
+        """What a client keeps between its rounds, the most of any."""
+        return max((r.client_memory for r in self.records), default=0) / 1e6
+
+    def costs(self, rounds: int | None) -> dict[str, float | None]:
+        """What the first so many rounds cost: paper's GFLOPs (one client), our GMACs and megabytes (all clients)."""
+        if rounds is None:
+            return {"gflops": None, "gmacs": None, "megabytes": None}
+        counted = [r for r in self.records if r.round <= rounds]
+        gflops = None if self.gflops_per_round is None else self.gflops_per_round * len(counted)
+        return {
+            "gflops": gflops,
+            "gmacs": sum(r.macs for r in counted) / 1e9,
+            "megabytes": sum(r.bytes_down + r.bytes_up for r in counted) / 1e6,
+        }

@@ -1,0 +1,86 @@
+"""What a run gave: its history and the trained model."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from fedtrip._version import __version__
+from fedtrip.errors import UserError
+from fedtrip.runs.history import History
+from fedtrip.training.flat_model import state_sha256
+from fedtrip.training.predictor import Predictor
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Result(History):
+    """A finished run."""
+
+    state: dict[str, Tensor]
+    """the final global model, as a state dict"""
+    build: Callable[[], nn.Module]
+
+    @property
+    def module(self) -> nn.Module:
+        """The trained module, in evaluation mode. It wants normalised inputs; `predictor` takes them as they come."""
+        module = self.build()
+        module.load_state_dict(self.state)
+        return module.eval()
+
+    def predictor(self) -> Predictor:
+        """The trained module with the normalisation in front of it, in evaluation mode, for inputs as they come.
+
+        These are uint8 pixels, or floats as the data set has them, of shape (n, *sample_shape). It is an `nn.Module`
+        for use elsewhere: `torch.jit`, `torch.export` and `torch.onnx` take it if they take the module.
+        """
+        mean, std = self.experiment.mean, self.experiment.std
+        if mean is None or std is None:
+            raise UserError("the experiment has no mean and std; accepted: the result of a run, or of a stored one")
+        return Predictor(self.module, mean, std).eval()
+
+    @property
+    def model_sha256(self) -> str:
+        """Digest of the final model: equal digests are equal bits."""
+        return state_sha256(self.state)
+
+    def summary(self) -> dict[str, Any]:
+        """The run in a few numbers; the content of `summary.json`."""
+        target = self.experiment.target
+        reached = self.rounds_to(target) if target is not None else None
+        whole, to_target = self.costs(len(self.records)), self.costs(reached)
+        return {
+            "method": self.experiment.method.name,
+            "rounds": len(self.records),
+            "target": target,
+            "rounds_to_target": reached,
+            "final_accuracy": self.final_accuracy,
+            "final_model_accuracy": self.final_model_accuracy,
+            "best_accuracy": self.best_accuracy,
+            "gflops": whole["gflops"],
+            "gflops_per_round": self.gflops_per_round,
+            "gflops_to_target": to_target["gflops"],
+            "gmacs_total": whole["gmacs"],
+            "gmacs_to_target": to_target["gmacs"],
+            "megabytes": whole["megabytes"],
+            "megabytes_to_target": to_target["megabytes"],
+            "client_megabytes": self.client_megabytes,
+            "refused_uploads": sum(len(r.refused) for r in self.records),
+            "dropped_clients": sum(len(r.dropped) for r in self.records),
+            "acceleration": list(self.acceleration),
+            "ended": self.ended,
+            "model_sha256": self.model_sha256,
+            "seconds": sum(r.seconds for r in self.records),
+            "versions": versions(),
+        }
+
+
+def versions() -> dict[str, str]:
+    """What the bits of a run depend on beside the experiment."""
+    packages = {name: metadata.version(name) for name in ("torch", "numpy")}
+    return {"fedtrip": __version__, **packages, "python": platform.python_version(), "machine": platform.machine()}

@@ -1,0 +1,1 @@
+"""One client's training on its flat vector, and what it costs."""

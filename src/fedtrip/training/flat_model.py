@@ -1,0 +1,108 @@
+"""A module as one contiguous float32 vector: everything that travels, is kept or is averaged is such a vector."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from fedtrip.methods.interface import Vectors
+from fedtrip.training.accelerate import accelerate, in_order
+from fedtrip.training.dense import dense_chain
+
+
+class FlatModel:
+    """A private copy of a module whose trainable parameters are views of `w` and their gradients views of `g`.
+
+    Shared parameters appear once. Frozen parameters neither travel nor change. Persistent buffers travel beside w,
+    floating-point ones as `buffers`, integer ones as `counters`; the others are reset whenever a model is loaded,
+    so that nothing passes from one client to the next.
+
+    The copy is made faster for inputs of `sample_shape` (see `fedtrip.training.accelerate`), and weights lie in w in
+    the order in which their products are fastest. `watched` names a layer whose output somebody looks at. `dense` is
+    the module as a chain of fully connected layers, if it is one.
+    """
+
+    def __init__(self, module: nn.Module, sample_shape: tuple[int, ...], watched: str | None = None) -> None:
+        accelerated = accelerate(module, sample_shape, watched)
+        self.module, self.prepared = accelerated.module, accelerated.prepared
+        orders = accelerated.storage_orders
+        parameters = [p for p in self.module.parameters() if p.requires_grad]
+        size = sum(p.numel() for p in parameters)
+        self.w = torch.empty(size)
+        self.g = torch.zeros(size)
+        start = 0
+        for parameter in parameters:
+            span = slice(start, start + parameter.numel())
+            views = [in_order(flat[span], parameter.shape, orders.get(parameter)) for flat in (self.w, self.g)]
+            views[0].copy_(parameter.detach())
+            parameter.data, parameter.grad = views
+            start = span.stop
+
+        self.dense = dense_chain(self.module, sample_shape)
+        self.changes = (*accelerated.changes, *(["gradient in closed form"] if self.dense is not None else []))
+
+        persistent = set(self.module.state_dict().keys())
+        named = list(self.module.named_buffers())
+        self._floats = [b for name, b in named if name in persistent and b.is_floating_point()]
+        self._integers = [b for name, b in named if name in persistent and not b.is_floating_point()]
+        self._others = [(b, b.clone()) for name, b in named if name not in persistent]
+
+    def logits(self, x: Tensor) -> Tensor:
+        """The module's outputs for inputs that nobody else may see changed; the mode is the module's."""
+        if self.dense is not None:
+            return self.dense.activations(x)[-1]
+        outputs: Tensor = self.module(self.prepared(x))
+        return outputs
+
+    def model(self) -> Vectors:
+        """A copy of the current model as named vectors."""
+        return {"w": self.w.clone(), **self._buffer_vectors()}
+
+    def load(self, model: Mapping[str, Tensor]) -> None:
+        """Make the module hold this model."""
+        self.w.copy_(model["w"])
+        with torch.no_grad():
+            _spread(model.get("buffers"), self._floats)
+            _spread(model.get("counters"), self._integers)
+            for buffer, initial in self._others:
+                buffer.copy_(initial)
+
+    def state_dict(self, model: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The module's state dict with this model in it, each tensor contiguous and its own."""
+        self.load(model)
+        return {name: value.detach().clone().contiguous() for name, value in self.module.state_dict().items()}
+
+    def _buffer_vectors(self) -> Vectors:
+        vectors = {}
+        if self._floats:
+            vectors["buffers"] = torch.cat([b.detach().reshape(-1).to(torch.float32) for b in self._floats])
+        if self._integers:
+            vectors["counters"] = torch.cat([b.reshape(-1).to(torch.int64) for b in self._integers])
+        return vectors
+
+
+def _spread(vector: Tensor | None, targets: list[Tensor]) -> None:
+    """Copy consecutive parts of a vector into the targets."""
+    if vector is None:
+        return
+    start = 0
+    for target in targets:
+        target.copy_(vector[start : start + target.numel()].view(target.shape))
+        start += target.numel()
+
+
+def state_sha256(state: Mapping[str, Tensor]) -> str:
+    """A digest of names, shapes and bytes of a state dict: two models with the same digest are the same bits."""
+    digest = hashlib.sha256()
+    for name in sorted(state):
+        for part in _digest_parts(name, state[name]):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def _digest_parts(name: str, tensor: Tensor) -> Iterator[bytes]:
+    yield f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
+    yield tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()

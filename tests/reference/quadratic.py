@@ -1,0 +1,113 @@
+"""Clients whose loss is F_k(w) = ½‖w − b_k‖², so that every step of a method can be followed by hand."""
+
+import torch
+
+from fedtrip.methods.interface import Batch, Memory, Server, Upload
+
+
+class QuadraticLocal:
+    """The tools of a client (`fedtrip.methods.Local`): SGD on the quadratic. Its "representation" of its one sample
+    is the vector of parameters itself, and so are its logits."""
+
+    def __init__(self, b, *, round_number, lr, steps, initial, momentum=0.0, exchange=0):
+        self.exchange = exchange
+        self.b, self.round, self.lr, self.steps, self.initial = torch.tensor(b), round_number, lr, steps, initial
+        self.momentum = momentum
+        self.corrections = []
+        self.asked = []
+
+    @property
+    def travel(self):
+        length = velocity = 0.0
+        for _ in range(self.steps):
+            velocity = self.momentum * velocity + 1
+            length += self.lr * velocity
+        return length
+
+    def train(self, start, correction=None, extra_loss=None, *, lr_scale=1.0):
+        self.corrections.append(correction)
+        w, h = start["w"].clone(), torch.zeros_like(start["w"])
+        for _ in range(self.steps):
+            leaf = w.clone().requires_grad_()
+            loss = 0.5 * (leaf - self.b).square().sum()
+            if extra_loss is not None:
+                loss = loss + extra_loss(Batch(torch.tensor([0]), leaf[None], leaf[None]))
+            loss.backward()
+            h = self.momentum * h + leaf.grad
+            if correction is not None:
+                correction.add_to(h, w)
+            w = w - self.lr * lr_scale * h
+        return {"w": w}
+
+    def representations(self, model):
+        self.asked.append(model["w"].clone())
+        return model["w"].clone()[None]
+
+    logits = representations
+
+    def gradient(self, model):
+        return model["w"] - self.b
+
+
+def play(method, *, b, samples, chosen, lr=0.5, steps=2, start=(0.0,), momentum=0.0):
+    """Rounds of a method with the chosen clients of each; the server and a copy of all memories after each round."""
+    w = torch.tensor(start)
+    server = Server(model={"w": w}, state=method.start(w), clients=len(b), lr=lr)
+    memories: dict[int, Memory] = {}
+    history = []
+    for number, clients in enumerate(chosen, start=1):
+        for exchange in range(method.exchanges):
+            server = Server(server.model, server.state, number, exchange, len(b), lr)
+            received, uploads = {name: v.float() for name, v in method.broadcast(server).items()}, []
+            for k in clients:
+                local = QuadraticLocal(
+                    b[k],
+                    round_number=number,
+                    lr=lr,
+                    steps=steps,
+                    initial=w,
+                    momentum=momentum,
+                    exchange=exchange,
+                )
+                reply = method.client(received, memories.get(k, Memory()), local)
+                memories[k] = Memory(reply.keep, number)
+                uploads.append(Upload(k, samples[k], reply.upload))
+            server = method.aggregate(server, uploads)
+        history.append((server, dict(memories)))
+    return history
+
+
+def w_of(history):
+    """The global parameters after each round, as plain numbers."""
+    return [server.w.tolist() for server, _ in history]
+
+
+def correction_of(method, received, memory, *, round_number, initial, exchange=0):
+    """The correction that a method hands to local training."""
+    local = QuadraticLocal(
+        [0.0] * len(initial), round_number=round_number, lr=0.1, steps=1, initial=initial, exchange=exchange
+    )
+    method.client(received, memory, local)
+    return local.corrections[0]
+
+
+def added(correction, w_k):
+    """What the correction adds to a gradient that is not zero."""
+    before = torch.linspace(-1, 1, len(w_k))
+    h = before.clone()
+    correction.add_to(h, w_k.clone())
+    return h - before
+
+
+def gradient_of(objective, w_k):
+    """Autograd's gradient of a written objective at w_k, in float64; it must not vanish."""
+    leaf = w_k.double().requires_grad_()
+    objective(leaf).backward()
+    assert leaf.grad.norm() > 1e-3
+    return leaf.grad.float()
+
+
+def vectors(count, size=7, seed=0):
+    """Some random vectors."""
+    generator = torch.Generator().manual_seed(seed)
+    return list(torch.randn(count, size, generator=generator))
