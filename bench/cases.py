@@ -19,10 +19,11 @@ from fedtrip.engines.pool import PoolEngine
 from fedtrip.engines.serial import SerialEngine
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation, prepare
-from fedtrip.methods import Vectors
-from fedtrip.rounds.loop import initial_state, one_round
+from fedtrip.rounds.loop import one_round
+from fedtrip.rounds.state import initial_state
 from fedtrip.runs.writer import RunWriter
 from fedtrip.training.client import Outcome, Task
+from fedtrip.vectors import Vectors
 
 
 @dataclass(frozen=True)

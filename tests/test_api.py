@@ -14,7 +14,8 @@ from torch import nn
 
 import fedtrip
 from fedtrip import Experiment, UserError
-from fedtrip.methods import METHODS, FedAvg
+from fedtrip.families import METHOD
+from fedtrip.methods.fedavg import FedAvg
 
 SMALL = {"rounds": 3, "clients": 4, "per_round": 2, "samples_per_client": 20, "batch_size": 10}
 
@@ -231,7 +232,7 @@ def test_an_exception_of_on_round_comes_through_and_leaves_an_unfinished_run(blo
         fedtrip.load_result(tmp_path / "run")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHOD.names())
 def test_a_stored_experiment_gives_the_same_bits_again(method, tmp_path):
     first = fedtrip.run(
         Experiment(**SMALL, method=method, weight_decay=1e-3, local_epochs=2, eval_every=2), out=tmp_path, workers=2

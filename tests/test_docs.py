@@ -22,7 +22,8 @@ from typing import Any
 import pytest
 
 from fedtrip.experiment.description import Experiment
-from fedtrip.methods import METHODS, CostSymbols
+from fedtrip.families import METHOD
+from fedtrip.methods.interface import CostSymbols
 
 ROOT = Path(__file__).parent.parent
 # deploy.md starts a federation, which takes minutes: tests/flower/test_deploy_page.py runs it
@@ -243,9 +244,9 @@ def test_every_field_of_an_experiment_is_explained_with_its_default() -> None:
             assert shown == f"`{json.dumps(default)}`", name
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", METHOD.names())
 def test_every_option_of_a_method_is_explained_with_its_default(name: str) -> None:
-    cls: Any = METHODS[name]
+    cls: Any = METHOD.find(name)
     section = next(part for part in methods_page().split("\n## ") if part.startswith(f"{name}\n"))
     shown = {option: cells[0] for option, cells in table_rows(section).items()}
     assert shown == {field.name: f"`{field.default}`" for field in dataclasses.fields(cls)}
@@ -253,9 +254,9 @@ def test_every_option_of_a_method_is_explained_with_its_default(name: str) -> No
 
 def test_every_method_is_in_the_table_with_its_momentum_and_its_cost() -> None:
     rows = table_rows(methods_page().split("\n## ")[0])
-    assert list(rows) == list(METHODS)
+    assert list(rows) == METHOD.names()
     for name, cells in rows.items():
-        method = METHODS[name]()
+        method = METHOD.find(name)()
         attaching = method.attaching(CostSymbols(K=8, M=50, n=400, w=100, FP=100.0, BP=200.0))
         assert attaching is not None
         assert cells[0] == str(method.momentum)

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from fedtrip import Experiment, UserError, compare, run
 from fedtrip.data import load_dataset
-from fedtrip.methods.interface import Vectors
-from fedtrip.rounds.loop import RoundRecord
+from fedtrip.rounds.record import RoundRecord
+from fedtrip.vectors import Vectors
 
 DEEP = "[" * 100_000
 NOT_UTF8 = b"\xff\xfe\x00{"

@@ -17,8 +17,9 @@ import fedtrip as package
 from fedtrip import Experiment
 from fedtrip.data import load_dataset
 from fedtrip.experiment.description import LARGEST
-from fedtrip.methods import METHODS, make_method
-from fedtrip.partitions.draws import make_partition
+from fedtrip.families import METHOD
+from fedtrip.methods.interface import make_method
+from fedtrip.partitions.interface import make_partition
 from tally import attempt, tally
 
 TIMES = int(os.environ.get("FEDTRIP_EXAMPLES", "1"))
@@ -258,7 +259,7 @@ class Shared(nn.Module):
 
 @given(
     norm=st.booleans(), frozen=st.booleans(), counting=st.booleans(),
-    method=st.sampled_from(list(METHODS)), samples=st.integers(1, 12), batch=st.integers(1, 20),
+    method=st.sampled_from(METHOD.names()), samples=st.integers(1, 12), batch=st.integers(1, 20),
 )  # fmt: skip
 @settings(max_examples=60 * TIMES)
 def test_models_of_any_kind(norm, frozen, counting, method, samples, batch):

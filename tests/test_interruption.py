@@ -178,7 +178,7 @@ ENDINGS = [(signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 LATER_SLOW = """
 import time
 from dataclasses import dataclass
-from fedtrip.methods import METHODS
+from fedtrip.families import METHODS
 
 @dataclass(frozen=True)
 class Slow(METHODS["fedtrip"]):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from statistics import mean
 
 from fedtrip.comparison.tables import interval
-from fedtrip.methods import FedTrip
+from fedtrip.methods.fedtrip import FedTrip
 from fedtrip.paper.archive import Archive
 from fedtrip.paper.entries import push, reach
 from fedtrip.paper.entries.choice import POOLED, chosen, gain_on, standings_table

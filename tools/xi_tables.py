@@ -7,7 +7,7 @@ from statistics import mean
 
 from fedtrip.comparison.tables import interval
 from fedtrip.comparison.variants import rounds_ratio
-from fedtrip.methods import FedTrip
+from fedtrip.methods.fedtrip import FedTrip
 from fedtrip.paper.entries import push, reach
 from fedtrip.paper.entries.rounds_cases import case_name, case_title
 from fedtrip.paper.entries.xi_lines import (

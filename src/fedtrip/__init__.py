@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fedtrip.data import DataSet, from_arrays, from_clients, load_dataset
     from fedtrip.errors import UserError
     from fedtrip.experiment.description import Experiment
-    from fedtrip.methods import (
+    from fedtrip.methods.interface import (
         Affine,
         Attaching,
         Batch,
@@ -33,12 +33,11 @@ if TYPE_CHECKING:
         Reply,
         Server,
         Upload,
-        Vectors,
-        mean,
-        total,
+        Uploads,
     )
-    from fedtrip.rounds.loop import RoundRecord
+    from fedtrip.rounds.record import RoundRecord
     from fedtrip.runs.result import Result
+    from fedtrip.vectors import Vectors
 
 _PLACES = {
     "fedtrip.api": ("evaluate", "load", "load_result", "run"),
@@ -47,12 +46,13 @@ _PLACES = {
     "fedtrip.data": ("DataSet", "from_arrays", "from_clients", "load_dataset"),
     "fedtrip.errors": ("UserError",),
     "fedtrip.experiment.description": ("Experiment",),
-    "fedtrip.methods": (
+    "fedtrip.methods.interface": (
         "Affine", "Attaching", "Batch", "Correction", "CostSymbols", "Local", "Memory", "Method", "Reply", "Server",
-        "Upload", "Vectors", "mean", "total",
+        "Upload", "Uploads",
     ),
     "fedtrip.runs.result": ("Result",),
-    "fedtrip.rounds.loop": ("RoundRecord",),
+    "fedtrip.vectors": ("Vectors",),
+    "fedtrip.rounds.record": ("RoundRecord",),
 }  # fmt: skip
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
 
@@ -74,6 +74,7 @@ __all__ = [
     "RoundRecord",
     "Server",
     "Upload",
+    "Uploads",
     "UserError",
     "Vectors",
     "__version__",
@@ -84,9 +85,7 @@ __all__ = [
     "load",
     "load_dataset",
     "load_result",
-    "mean",
     "run",
-    "total",
 ]
 
 

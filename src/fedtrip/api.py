@@ -23,9 +23,11 @@ from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation, ModelSource, prepare
 from fedtrip.experiment.own_code import check_trusted, without_method
 from fedtrip.interruption import undisturbed
-from fedtrip.rounds.loop import FederationState, RoundDetails, RoundRecord, RunEnded, initial_state, rounds
+from fedtrip.rounds.loop import rounds
 from fedtrip.rounds.memories import ClientStore
 from fedtrip.rounds.ram import read_size
+from fedtrip.rounds.record import RoundRecord
+from fedtrip.rounds.state import FederationState, RoundDetails, RunEnded, initial_state
 from fedtrip.run_engine import RunEngine, on_engine
 from fedtrip.runs.folder import (
     METRICS,
@@ -39,9 +41,12 @@ from fedtrip.runs.folder import (
 from fedtrip.runs.result import Result
 from fedtrip.runs.room import warn_if_no_room
 from fedtrip.runs.writer import RunWriter
+from fedtrip.tasks.interface import ACCURACY, Goal
 from fedtrip.training.costs import paper_gflops_per_round, pass_cost, symbols_of
-from fedtrip.training.flat_model import FlatModel, state_sha256
+from fedtrip.training.flat_model import FlatModel
 from fedtrip.training.one_thread import callback, one_thread, refuse_inside_a_run, whole_run
+from fedtrip.training.workbench import Question
+from fedtrip.vectors import state_sha256
 
 Data = DataSet | Mapping[str, Any] | Sequence[Any]
 OnRound = Callable[[RoundRecord], None]
@@ -185,6 +190,7 @@ def _run(
         state.memories.close()
     result = Result(
         experiment=experiment,
+        goal=federation.rules.task.goal,
         records=tuple(records),
         state=flat.state_dict(state.server.model),
         ended=ended,
@@ -235,6 +241,7 @@ def load_result(
 
     return Result(
         experiment=experiment,
+        goal=Goal(**summary["goal"]) if "goal" in summary else ACCURACY,
         records=records,
         state=read_finished_model(folder, summary),
         ended=summary.get("ended"),
@@ -268,8 +275,8 @@ def evaluate(
     data: Data | None = None,
     data_dir: Path | str | None = None,
     trust: bool = False,
-) -> tuple[float, float]:
-    """Test accuracy and mean loss of a stored run's model on its experiment's test set.
+) -> dict[str, float]:
+    """The task's scores of a stored run's model on its experiment's test set: `accuracy` and `loss`, by name.
 
     Code that the run names (a model as `package.module:factory`) is run only with `trust`; stderr says which it is.
     """
@@ -282,7 +289,8 @@ def evaluate(
     except RuntimeError as problem:
         raise UserError(f"model '{folder / MODEL}' does not fit the experiment: {problem}") from None
     with make_engine(federation, 1) as engine:
-        return engine.evaluate(FlatModel(module, federation.dataset.sample_shape).model())
+        (sums,) = engine.score([Question(FlatModel(module, federation.dataset.sample_shape).model())])
+    return federation.rules.task.scores(sums, len(federation.dataset.y_test))
 
 
 def _stored_federation(
@@ -326,7 +334,6 @@ def _keep_snapshot(writer: RunWriter, flat: FlatModel, state: FederationState, d
 
 def _gflops_per_round(federation: Federation) -> float | None:
     experiment, dataset = federation.experiment, federation.dataset
-    assert experiment.clients is not None
     if not len(dataset.y_train):
         return None  # the clients' samples are theirs: nobody here knows how many
     cost = pass_cost(federation.module, dataset.sample_shape)

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from fedtrip.data.catalog import KNOWN_SETS
 from fedtrip.experiment.description import Experiment
-from fedtrip.methods import METHODS
+from fedtrip.families import METHOD
 
 COMMANDS = ["run", "compare", "evaluate", "partition", "methods", "datasets", "models", "data"]
 
@@ -17,7 +17,7 @@ COMMANDS = ["run", "compare", "evaluate", "partition", "methods", "datasets", "m
 def test_methods_are_explained_with_their_options(fedtrip):
     shown = fedtrip("methods").out
     listing = json.loads(fedtrip("methods", "--json").out)
-    assert list(listing) == list(METHODS)
+    assert list(listing) == METHOD.names()
     for name, entry in listing.items():
         assert entry["title"]
         assert entry["formula"]

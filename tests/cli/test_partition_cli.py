@@ -40,7 +40,7 @@ def test_what_was_asked_for_is_drawn_or_refused(fedtrip, here):
 def test_it_shows_what_a_run_uses(fedtrip):
     from fedtrip.experiment.description import Experiment
     from fedtrip.experiment.federation import prepare
-    from fedtrip.partitions.draws import label_counts
+    from fedtrip.partitions.interface import label_counts
 
     printed = json.loads(fedtrip("partition", "--partition", "dirichlet:0.5", "--seed", 3, "--json").out)
     federation = prepare(Experiment(seed=3))

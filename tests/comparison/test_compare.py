@@ -11,10 +11,10 @@ import fedtrip
 from fedtrip import Experiment, UserError, compare
 from fedtrip.comparison.variants import make_variants, summarise
 from fedtrip.experiment.federation import prepare
-from fedtrip.rounds.loop import RoundRecord
+from fedtrip.rounds.record import RoundRecord
 from fedtrip.runs.folder import read_summary
 from fedtrip.runs.result import Result
-from fedtrip.training.flat_model import state_sha256
+from fedtrip.vectors import state_sha256
 
 SMALL = {"rounds": 4, "clients": 5, "per_round": 2, "samples_per_client": 20, "batch_size": 10, "target": 0.5}
 

@@ -15,7 +15,7 @@ from fedtrip.api import run_federation
 from fedtrip.comparison.trials import Trial, run_trials
 from fedtrip.errors import UserError
 from fedtrip.experiment.federation import prepare
-from fedtrip.methods import FedTrip
+from fedtrip.methods.fedtrip import FedTrip
 from fedtrip.runs.folder import read_records, read_summary
 
 pytest.importorskip("ray", reason="needs pip install 'fedtrip[ray]'")

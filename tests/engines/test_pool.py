@@ -16,9 +16,11 @@ from fedtrip.engines.serial import SerialEngine
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import prepare
-from fedtrip.methods import METHODS, FedAvg
-from fedtrip.rounds.loop import initial_state, rounds
+from fedtrip.families import METHOD
+from fedtrip.methods.fedavg import FedAvg
+from fedtrip.rounds.loop import rounds
 from fedtrip.rounds.memories import ClientStore
+from fedtrip.rounds.state import initial_state
 from fedtrip.training.one_thread import one_thread
 
 
@@ -68,7 +70,7 @@ def serially(federation):
 SMALL = {"rounds": 3, "samples_per_client": 60, "clients": 6, "per_round": 3, "eval_every": 2}
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHOD.names())
 def test_one_two_and_three_workers_give_the_same_bits(method):
     federation = prepare(Experiment(method=method, rounds=4, samples_per_client=60, clients=5, per_round=4))
     expected = serially(federation)
@@ -192,7 +194,7 @@ def test_a_module_that_cannot_be_found_in_the_workers_is_an_error_and_not_a_loop
         textwrap.dedent(f"""
         import os
         from dataclasses import dataclass
-        from fedtrip.methods import FedAvg
+        from fedtrip.methods.fedavg import FedAvg
         if os.getpid() != {os.getpid()}: raise ImportError("not in a worker")
         @dataclass(frozen=True)
         class Vanishing(FedAvg): pass
@@ -220,7 +222,8 @@ def test_workers_end_when_their_parent_is_killed(busy, tmp_path):
         from fedtrip import Experiment
         from fedtrip.engines.pool import PoolEngine
         from fedtrip.experiment.federation import prepare
-        from fedtrip.rounds.loop import initial_state, rounds
+        from fedtrip.rounds.state import initial_state
+        from fedtrip.rounds.loop import rounds
         from fedtrip.rounds.memories import ClientStore
         federation = prepare(Experiment(rounds=1_000_000))
         engine = PoolEngine(federation, 2)

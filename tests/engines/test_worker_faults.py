@@ -17,7 +17,7 @@ from fedtrip import Experiment, UserError
 from fedtrip.comparison.trials import Trial, run_trials
 from fedtrip.engines import process
 from fedtrip.experiment.federation import prepare
-from fedtrip.methods import FedAvg
+from fedtrip.methods.fedavg import FedAvg
 from fedtrip.runs.folder import read_summary
 
 

@@ -4,7 +4,7 @@ import fedtrip
 from fedtrip.experiment.defaults import changed, chosen_options
 from fedtrip.experiment.federation import prepare
 from fedtrip.experiment.presets import preset_options
-from fedtrip.methods import FedTrip
+from fedtrip.methods.fedtrip import FedTrip
 
 
 def complete(**fields):
@@ -42,9 +42,9 @@ def test_nothing_changes_where_nothing_is_changed():
 
 def test_options_that_were_chosen_are_told_from_the_defaults_they_bring():
     for given in ({}, {"mu": 0.7}, {"mu": 1.0, "xi": "gap"}, {"reach": 0.5}, {"reach": 0.0}, {"penalty": "norm"}):
-        stored = complete(method={"name": "fedtrip", "options": given})
+        stored = complete(method={"name": "fedtrip", **given})
         chosen = chosen_options(stored)
-        assert complete(method={"name": "fedtrip", "options": chosen}).method == stored.method
+        assert complete(method={"name": "fedtrip", **chosen}).method == stored.method
         assert len(chosen) <= len(given)
 
 
@@ -53,7 +53,7 @@ def test_a_stored_automatic_mu_gives_way_to_a_number_and_to_the_papers():
     assert (stored.method.options["mu"], stored.method.options["reach"]) == ("auto", FedTrip.reach)
 
     def with_options(base=stored, **options):
-        given = changed(base, method={"name": "fedtrip", "options": {**chosen_options(base), **options}})
+        given = changed(base, method={"name": "fedtrip", **{**chosen_options(base), **options}})
         return prepare(given).experiment.method.options
 
     assert (with_options(mu=3.0)["mu"], with_options(mu=3.0)["reach"]) == (3.0, 0.0)

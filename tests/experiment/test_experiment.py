@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment, round_list
-from fedtrip.methods import METHODS, FedTrip
+from fedtrip.families import METHODS
+from fedtrip.methods.fedtrip import FedTrip
 
 NUMBERS = st.one_of(
     st.integers(), st.floats(), st.sampled_from([0, 1, -1, 2**63, 2**63 - 1, math.nan, math.inf, -math.inf])

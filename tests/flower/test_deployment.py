@@ -39,9 +39,7 @@ def on_this_machine(deployment, folder, faults, monkeypatch):
     (reference / "faults").write_text(json.dumps(dict.fromkeys(faults, "nan")))
     experiment = fedtrip.Experiment.from_toml(folder / "experiment.toml")
     options = {**experiment.method.options, "folder": str(reference)}
-    experiment = experiment.but(
-        dataset="digits", method={"name": experiment.method.name, "options": options}, partition="given"
-    )
+    experiment = experiment.but(dataset="digits", method={"name": experiment.method.name, **options}, partition="given")
     data = fedtrip.from_clients([load({"partition-id": client}) for client in range(3)], load_test({}))
     return fedtrip.run(experiment, data=data, workers=1)
 

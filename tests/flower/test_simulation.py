@@ -19,10 +19,10 @@ from torch import nn
 from fedtrip import Experiment, UserError, run
 from fedtrip.api import run_federation
 from fedtrip.experiment.federation import prepare
+from fedtrip.families import METHOD
 from fedtrip.flower.client_app import client_app
 from fedtrip.flower.engine import Tolerance
 from fedtrip.flower.server import run_on_grid
-from fedtrip.methods import METHODS
 from fedtrip.runs.folder import read_records
 
 from .deployment import OFFLINE
@@ -42,7 +42,7 @@ def test_every_method_has_the_same_bits_on_a_simulation(tmp_path, monkeypatch):
 
     @server.main()
     def main(grid, _context):
-        for method in METHODS:
+        for method in METHOD.names():
             result = run_on_grid(grid, prepare(experiment(method)), tmp_path / method, tolerance=Tolerance())
             digests[method] = result.model_sha256
 
@@ -55,8 +55,8 @@ def test_every_method_has_the_same_bits_on_a_simulation(tmp_path, monkeypatch):
             "init_args": {"address": "local", "num_cpus": 2},
         },
     )
-    assert digests == {m: run_federation(prepare(experiment(m)), workers=1).model_sha256 for m in METHODS}
-    for method in METHODS:
+    assert digests == {m: run_federation(prepare(experiment(m)), workers=1).model_sha256 for m in METHOD.names()}
+    for method in METHOD.names():
         for record in read_records(tmp_path / method):
             assert not record.refused
             if method == "fedtrip":  # others may send the same vector twice, which Flower serialises once

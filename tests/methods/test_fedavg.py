@@ -7,7 +7,8 @@ from tests.reference.quadratic import correction_of, play, vectors, w_of
 from tests.reference.setting import Net, Setting, made, samples
 
 import fedtrip
-from fedtrip.methods import FedAvg, Memory
+from fedtrip.methods.fedavg import FedAvg
+from fedtrip.methods.interface import Memory
 
 
 def test_two_rounds_by_hand():

@@ -7,7 +7,8 @@ from tests.reference.quadratic import added, correction_of, gradient_of, play, v
 from tests.reference.setting import Setting
 from tests.reference.watching import run_with_failures
 
-from fedtrip.methods import FedDyn, Memory, make_method
+from fedtrip.methods.feddyn import FedDyn
+from fedtrip.methods.interface import Memory, make_method
 
 
 def test_two_rounds_by_hand():

@@ -10,8 +10,8 @@ from tests.reference.setting import Net, Setting, made, normalised, samples
 from tests.reference.watching import bytes_of, watched
 from torch import nn
 
-from fedtrip.methods import FedGkd, Memory, Server, Upload
-from fedtrip.methods.fedgkd import distillation_loss
+from fedtrip.methods.fedgkd import FedGkd, distillation_loss
+from fedtrip.methods.interface import Memory, Server, Upload
 from fedtrip.randomness import stream
 
 

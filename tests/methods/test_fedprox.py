@@ -6,7 +6,8 @@ from tests.reference.naive import assert_follows
 from tests.reference.quadratic import added, correction_of, gradient_of, play, vectors, w_of
 from tests.reference.setting import Setting
 
-from fedtrip.methods import FedProx, Memory
+from fedtrip.methods.fedprox import FedProx
+from fedtrip.methods.interface import Memory
 
 
 def test_two_rounds_by_hand():

@@ -11,7 +11,8 @@ from tests.reference.watching import run_with_failures
 
 from fedtrip.errors import UserError
 from fedtrip.experiment.presets import preset_options
-from fedtrip.methods import FedTrip, Memory, make_method
+from fedtrip.methods.fedtrip import FedTrip
+from fedtrip.methods.interface import Memory, make_method
 
 RULES = [
     ({}, math.exp(-0.6) + (1 - math.exp(-0.6)) / 3),  # annealed, e^{−(7−1)/10}

@@ -8,7 +8,9 @@ from tests.reference.setting import Net, made, samples
 import fedtrip
 from fedtrip.experiment.federation import prepare
 from fedtrip.experiment.presets import preset_options
-from fedtrip.methods import METHODS, FedProx, make_method
+from fedtrip.families import METHOD
+from fedtrip.methods.fedprox import FedProx
+from fedtrip.methods.interface import make_method
 
 RANGES = [
     ("fedprox", "mu", -0.1, "greater than or equal to 0"),
@@ -91,7 +93,7 @@ def test_what_is_out_of_range_is_refused_with_the_range(method, option, value, a
     assert "\n" not in message
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHOD.names())
 def test_an_unknown_option_is_refused_by_name(method):
     with pytest.raises(fedtrip.UserError) as refused:
         make_method(method, {"gamma_ray": 1.0}, model="cnn", dataset="mnist")
@@ -121,11 +123,11 @@ def test_a_misspelt_option_gets_a_suggestion():
 def test_the_edges_of_the_ranges_are_accepted(method, options):
     made = make_method(method, options, model="cnn", dataset="mnist")
     assert {name: getattr(made, name) for name in options} == options
-    assert type(made) is METHODS[method]
+    assert type(made) is METHOD.find(method)
 
 
 @pytest.mark.parametrize(
-    "choice", [{"name": "fedprox", "mu": -1}, {"name": "fedprox", "options": {"mu": -1}}, FedProx(mu=-1)], ids=str
+    "choice", [{"name": "fedprox", "mu": -1}, {"name": "fedprox", **{"mu": -1}}, FedProx(mu=-1)], ids=str
 )
 def test_a_run_refuses_before_it_loads_anything(choice):
     experiment = fedtrip.Experiment(method=choice, dataset="npz:there-is-no-such-file.npz")

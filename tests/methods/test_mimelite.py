@@ -11,7 +11,8 @@ from tests.reference.setting import Net, Setting, made, normalised
 from tests.reference.watching import bytes_of, named, run_with_failures, watched
 from torch import nn
 
-from fedtrip.methods import Memory, MimeLite
+from fedtrip.methods.interface import Memory
+from fedtrip.methods.mimelite import MimeLite
 
 
 def test_two_rounds_by_hand():

@@ -10,8 +10,8 @@ from tests.reference.setting import Net, Setting, made, normalised, samples
 from torch import nn
 
 import fedtrip
-from fedtrip.methods import Memory, Moon
-from fedtrip.methods.moon import contrastive_loss
+from fedtrip.methods.interface import Memory
+from fedtrip.methods.moon import Moon, contrastive_loss
 
 
 def cosine(a, b):

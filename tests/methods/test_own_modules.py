@@ -10,8 +10,8 @@ from torch.nn.utils import parametrizations
 
 import fedtrip
 from fedtrip.models import check_model
-from fedtrip.rounds.loop import initial_state
 from fedtrip.rounds.memories import ClientStore
+from fedtrip.rounds.state import initial_state
 from fedtrip.training.costs import pass_cost
 
 

@@ -12,7 +12,8 @@ from tests.reference.setting import Net, Setting, made, normalised, samples
 from tests.reference.watching import bytes_of, named, run_with_failures, watched
 from torch import nn
 
-from fedtrip.methods import Memory, Scaffold
+from fedtrip.methods.interface import Memory
+from fedtrip.methods.scaffold import Scaffold
 
 QUADRATICS = {"b": [[4.0], [8.0], [-4.0]], "samples": [1, 3, 2], "chosen": [(0, 1), (0, 2)]}
 

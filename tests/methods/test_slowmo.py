@@ -6,7 +6,8 @@ from tests.reference.naive import assert_follows
 from tests.reference.quadratic import correction_of, play, vectors, w_of
 from tests.reference.setting import Setting
 
-from fedtrip.methods import Memory, Server, SlowMo, Upload
+from fedtrip.methods.interface import Memory, Server, Upload
+from fedtrip.methods.slowmo import SlowMo
 
 
 def test_two_rounds_by_hand():

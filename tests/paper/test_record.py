@@ -12,7 +12,8 @@ from tools.xi_page import xi_page
 from tools.xi_tables import default_table, papers_table
 
 from fedtrip.comparison.tables import interval
-from fedtrip.methods import IN_TABLES, FedTrip, options_of
+from fedtrip.methods import IN_TABLES
+from fedtrip.methods.fedtrip import FedTrip
 from fedtrip.paper.archive import Archive
 from fedtrip.paper.claims import NEGLIGIBLE
 from fedtrip.paper.entries import push, reach, table7
@@ -25,6 +26,7 @@ from fedtrip.paper.measures import speedup
 from fedtrip.paper.registry import ENTRIES
 from fedtrip.paper.reproduction import RUNS
 from fedtrip.paper.settings import METHOD_TITLES
+from fedtrip.registry import options_of
 from fedtrip.statistics import holm
 
 TOP = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import pytest
 
 import fedtrip
 from fedtrip import Experiment, UserError
-from fedtrip.methods import FedTrip
+from fedtrip.methods.fedtrip import FedTrip
 from fedtrip.paper.archive import Archive, identity
 
 SMALL = {"rounds": 3, "samples_per_client": 20}

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import fedtrip
-from fedtrip.methods import FedTrip
+from fedtrip.methods.fedtrip import FedTrip
 from fedtrip.paper.theory import added_curvature, expected_xi, rho
 from fedtrip.rounds.loop import chosen_clients
 

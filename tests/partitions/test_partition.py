@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedtrip.errors import UserError
-from fedtrip.partitions.draws import label_counts, make_partition
-from fedtrip.partitions.spec import parse_partition
+from fedtrip.families import PARTITION
+from fedtrip.partitions.interface import label_counts, make_partition
 
 MNIST_LIKE = torch.arange(60_000) % 10
 DIGITS_LIKE = torch.arange(1437) % 10
@@ -275,34 +275,35 @@ def test_given_shares_cannot_be_spoilt_by_their_reader():
 
 @pytest.mark.parametrize("spec", ["iid", "given", "dirichlet:0.5", "dirichlet:1e-3", "orthogonal:5"])
 def test_well_written_specs_pass(spec):
-    parse_partition(spec)
+    PARTITION.make(spec)
 
 
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("dirichet:0.5", "partition 'dirichet' is unknown; did you mean 'dirichlet:ALPHA'"),
-        ("", "partition '' is unknown; accepted: dirichlet:ALPHA, given, iid, orthogonal:CLUSTERS"),
-        ("dirichlet", "partition 'dirichlet' is not accepted; accepted: dirichlet:ALPHA with a finite ALPHA above 0"),
-        ("dirichlet:", "finite ALPHA above 0"),
-        ("dirichlet:much", "partition 'dirichlet:much' is not accepted"),
-        ("dirichlet:0", "finite ALPHA above 0"),
-        ("dirichlet:-1", "finite ALPHA above 0"),
-        ("dirichlet:inf", "finite ALPHA above 0"),
-        ("dirichlet:nan", "finite ALPHA above 0"),
-        ("dirichlet:0.5:2", "partition 'dirichlet:0.5:2' is not accepted"),
-        ("orthogonal", "orthogonal:CLUSTERS with an integer from 1"),
-        ("orthogonal:", "orthogonal:CLUSTERS with an integer from 1"),
-        ("orthogonal:2.5", "partition 'orthogonal:2.5' is not accepted"),
-        ("orthogonal:0", "an integer from 1"),
-        ("orthogonal:-3", "an integer from 1"),
+        ("dirichet:0.5", "partition 'dirichet' is unknown; did you mean 'dirichlet'"),
+        ("dirichet", "partition 'dirichet' is unknown; did you mean 'dirichlet'"),
+        ("", "partition '' is unknown; accepted: dirichlet, given, iid, orthogonal"),
+        ("dirichlet", "partition 'dirichlet' needs the option 'alpha'"),
+        ("dirichlet:", "option 'alpha' is ''"),
+        ("dirichlet:much", "partition 'dirichlet:much': option 'alpha' is 'much'; accepted: a valid number"),
+        ("dirichlet:0", "option 'alpha' is 0; accepted: greater than 0"),
+        ("dirichlet:-1", "option 'alpha' is -1; accepted: greater than 0"),
+        ("dirichlet:inf", "option 'alpha' is inf; accepted: a finite number"),
+        ("dirichlet:nan", "option 'alpha' is nan"),
+        ("dirichlet:0.5:2", "partition 'dirichlet:0.5:2': option 'alpha' is '0.5:2'"),
+        ("orthogonal", "partition 'orthogonal' needs the option 'clusters'"),
+        ("orthogonal:", "option 'clusters' is ''"),
+        ("orthogonal:2.5", "option 'clusters' is 2.5; accepted: a valid integer"),
+        ("orthogonal:0", "option 'clusters' is 0; accepted: greater than or equal to 1"),
+        ("orthogonal:-3", "option 'clusters' is -3"),
         ("iid:3", "partition 'iid:3' is not accepted: 'iid' has no parameter"),
         ("given:", "'given' has no parameter"),
     ],
 )
 def test_badly_written_specs_are_refused_without_data_and_with(spec, message):
     with pytest.raises(UserError) as cheap:
-        parse_partition(spec)
+        PARTITION.make(spec)
     with pytest.raises(UserError) as full:
         partition(spec)
     assert message in str(cheap.value)

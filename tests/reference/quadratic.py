@@ -2,7 +2,9 @@
 
 import torch
 
+from fedtrip.combining.mean import Mean
 from fedtrip.methods.interface import Batch, Memory, Server, Upload
+from fedtrip.rounds.tally import Tally
 
 
 class QuadraticLocal:
@@ -31,7 +33,7 @@ class QuadraticLocal:
             leaf = w.clone().requires_grad_()
             loss = 0.5 * (leaf - self.b).square().sum()
             if extra_loss is not None:
-                loss = loss + extra_loss(Batch(torch.tensor([0]), leaf[None], leaf[None]))
+                loss = loss + extra_loss(Batch(torch.tensor([0]), torch.tensor([0]), leaf[None], leaf[None]))
             loss.backward()
             h = self.momentum * h + leaf.grad
             if correction is not None:
@@ -58,7 +60,8 @@ def play(method, *, b, samples, chosen, lr=0.5, steps=2, start=(0.0,), momentum=
     for number, clients in enumerate(chosen, start=1):
         for exchange in range(method.exchanges):
             server = Server(server.model, server.state, number, exchange, len(b), lr)
-            received, uploads = {name: v.float() for name, v in method.broadcast(server).items()}, []
+            received = {name: v.float() for name, v in method.broadcast(server).items()}
+            tally = Tally(method, Mean(), received, method.expected(server), keep_all=False)
             for k in clients:
                 local = QuadraticLocal(
                     b[k],
@@ -71,8 +74,8 @@ def play(method, *, b, samples, chosen, lr=0.5, steps=2, start=(0.0,), momentum=
                 )
                 reply = method.client(received, memories.get(k, Memory()), local)
                 memories[k] = Memory(reply.keep, number)
-                uploads.append(Upload(k, samples[k], reply.upload))
-            server = method.aggregate(server, uploads)
+                tally.add(Upload(k, samples[k], reply.upload))
+            server = method.aggregate(server, tally.combined({}, None)[0])
         history.append((server, dict(memories)))
     return history
 

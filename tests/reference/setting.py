@@ -8,7 +8,7 @@ from torch import nn
 import fedtrip
 from fedtrip.api import as_dataset
 from fedtrip.experiment.federation import prepare
-from fedtrip.rounds.loop import chosen_clients
+from fedtrip.randomness import stream
 
 SIZES = (7, 10, 3, 12, 6)
 """n_k: not equal, one below the batch size of 4, no last batch of one sample (BatchNorm)"""
@@ -67,7 +67,7 @@ class Setting:
 
     def experiment(self, method, **options):
         return fedtrip.Experiment(
-            method={"name": method, "options": options},
+            method={"name": method, **options},
             per_round=self.per_round,
             rounds=self.rounds,
             lr=self.lr,
@@ -88,7 +88,8 @@ class Setting:
         return prepare(self.experiment(method, **options), model=self.module, data=as_dataset(self.data))
 
     def chosen(self, number):
-        return chosen_clients(self.seed, number, len(self.pairs), self.per_round)
+        picked = stream(self.seed, "selection", number).choice(len(self.pairs), self.per_round, replace=False)
+        return tuple(sorted(picked.tolist()))
 
     def but(self, **changes):
         return replace(self, **changes)

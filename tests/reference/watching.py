@@ -7,8 +7,9 @@ import torch
 from tests.reference.naive_methods import flat
 
 from fedtrip.engines.serial import SerialEngine
-from fedtrip.rounds.loop import initial_state, one_round
+from fedtrip.rounds.loop import one_round
 from fedtrip.rounds.memories import ClientStore
+from fedtrip.rounds.state import initial_state
 from fedtrip.training.flat_model import FlatModel
 
 
@@ -18,17 +19,17 @@ class FailingEngine:
     def __init__(self, federation, failures):
         self._engine, self._failures = SerialEngine(federation), failures
 
-    def clients(self, tasks):
-        outcomes = list(self._engine.clients(tasks))
-        for i, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
-            if (task.round, task.client) in self._failures and "w" in outcome.upload:
+    def work(self, jobs):
+        for job, outcome in zip(jobs, self._engine.work(jobs), strict=True):
+            if (job.round, job.client) in self._failures and "w" in outcome.upload:
                 spoilt = outcome.upload["w"].clone()
                 spoilt[-1] = math.nan
-                outcomes[i] = replace(outcome, upload={**outcome.upload, "w": spoilt})
-        return outcomes
+                yield replace(outcome, upload={**outcome.upload, "w": spoilt})
+            else:
+                yield outcome
 
-    def evaluate(self, model):
-        return self._engine.evaluate(model)
+    def score(self, questions):
+        return self._engine.score(questions)
 
 
 class Wire:
@@ -37,20 +38,26 @@ class Wire:
     def __init__(self, federation):
         self._engine, self.down, self.up = SerialEngine(federation), {}, {}
 
-    def clients(self, tasks):
-        outcomes = self._engine.clients(tasks)
-        for task, outcome in zip(tasks, outcomes, strict=True):
-            key = (task.round, task.exchange, task.client)
-            self.down[key], self.up[key] = task.received, outcome.upload
-        return outcomes
+    def work(self, jobs):
+        for job, outcome in zip(jobs, self._engine.work(jobs), strict=True):
+            key = (job.round, job.exchange, job.client)
+            self.down[key], self.up[key] = job.received, outcome.upload
+            yield outcome
 
-    def evaluate(self, model):
-        return self._engine.evaluate(model)
+    def score(self, questions):
+        return self._engine.score(questions)
 
     def names(self, direction, round_number, exchange=0):
         """The names of what travelled, the same for every client of the exchange."""
         (names,) = {tuple(v) for (t, e, _), v in direction.items() if (t, e) == (round_number, exchange)}
         return set(names)
+
+
+def advance(federation, engine, state):
+    """One round, its outcome taken over; its record."""
+    done = one_round(federation, engine, state)
+    state.advance(done)
+    return done.record
 
 
 def watched(setting, method, **options):
@@ -60,7 +67,7 @@ def watched(setting, method, **options):
     records, history = [], []
     with torch.random.fork_rng(devices=[]):
         for _ in range(setting.rounds):
-            records.append(one_round(federation, wire, state)[0])
+            records.append(advance(federation, wire, state))
             history.append((state.server, [state.memories.get(k) for k in range(len(setting.pairs))]))
     return wire, records, history
 
@@ -76,7 +83,7 @@ def run_with_failures(setting, failures, method, **options):
     federation = setting.federation(method, **options)
     engine, state = FailingEngine(federation, failures), initial_state(federation, ClientStore())
     with torch.random.fork_rng(devices=[]):
-        records = [one_round(federation, engine, state)[0] for _ in range(setting.rounds)]
+        records = [advance(federation, engine, state) for _ in range(setting.rounds)]
     return state, records, named(federation, state.server.model)
 
 

@@ -14,7 +14,7 @@ from fedtrip.report.words import in_words
 
 SMALL = {"rounds": 3, "clients": 4, "per_round": 2, "samples_per_client": 30, "target": 0.1}
 OWN = """
-from fedtrip.methods import FedAvg
+from fedtrip.methods.fedavg import FedAvg
 
 
 class Plain(FedAvg):

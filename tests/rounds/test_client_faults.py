@@ -7,18 +7,20 @@ from dataclasses import replace
 
 import pytest
 import torch
-from test_refused_uploads import METHODS
+from fedtrip.rounds.client_faults import KINDS, round_faults
+from test_refused_uploads import METHOD
 from tests.reference.naive import CLOSE, apart, run_naive
 from tests.reference.setting import Setting
 from tests.reference.watching import FailingEngine
 
 import fedtrip as package
 from fedtrip.engines.serial import SerialEngine
-from fedtrip.methods import METHODS as ALL
+from fedtrip.families import METHOD as ALL
 from fedtrip.methods.interface import Memory
-from fedtrip.rounds.client_faults import KINDS, round_faults
-from fedtrip.rounds.loop import initial_state, one_round, reason_to_refuse, rounds
+from fedtrip.rounds.check import reason_to_refuse
+from fedtrip.rounds.loop import one_round, rounds
 from fedtrip.rounds.memories import ClientStore
+from fedtrip.rounds.state import initial_state
 from fedtrip.training.client import Outcome
 
 SMALL = {"clients": 6, "per_round": 4, "samples_per_client": 20, "batch_size": 10, "rounds": 5, "seed": 2}
@@ -55,11 +57,11 @@ def test_every_kind_of_corruption_is_refused_and_the_upload_itself_untouched():
 
 
 @pytest.mark.parametrize(
-    "name", sorted(METHODS.keys() - {"feddane"})
+    "name", sorted(METHOD.names().keys() - {"feddane"})
 )  # whose reference fails in the second exchange only
 def test_a_run_with_faults_is_one_without_those_clients(name):
     setting = Setting(momentum=0.9, keep_optimizer_state=True, per_round=4, rounds=6, seed=5)
-    experiment = setting.experiment(name, **METHODS[name]).but(dropout=0.25, corrupt=0.3)
+    experiment = setting.experiment(name, **METHOD.find(name)).but(dropout=0.25, corrupt=0.3)
     result = package.run(experiment, model=setting.module, data=setting.data, workers=1)
     dropped = {(r.round, k) for r in result.records for k in r.dropped}
     refused = {(r.round, k) for r in result.records for k in r.refused}
@@ -68,7 +70,7 @@ def test_a_run_with_faults_is_one_without_those_clients(name):
     assert not dropped & refused
     assert not any(r.unchanged for r in result.records)
     assert (result.summary()["dropped_clients"], result.summary()["refused_uploads"]) == (len(dropped), len(refused))
-    module, _ = run_naive(setting, name, failures=dropped | refused, **METHODS[name])
+    module, _ = run_naive(setting, name, failures=dropped | refused, **METHOD.find(name))
     assert apart(result.state, module) < CLOSE
 
 

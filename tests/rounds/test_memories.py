@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import save_file
 
 from fedtrip.errors import UserError
-from fedtrip.methods import Memory
+from fedtrip.methods.interface import Memory
 from fedtrip.rounds.memories import ClientStore
 
 

@@ -9,8 +9,9 @@ from tests.reference.setting import Net, Setting, made, samples
 from tests.reference.watching import FailingEngine, run_with_failures
 from torch import nn
 
-from fedtrip.rounds.loop import RunEnded, initial_state, rounds
+from fedtrip.rounds.loop import rounds
 from fedtrip.rounds.memories import ClientStore
+from fedtrip.rounds.state import RunEnded, initial_state
 
 METHODS = {
     "fedavg": {},

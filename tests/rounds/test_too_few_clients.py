@@ -10,8 +10,9 @@ from fedtrip.api import run_federation
 from fedtrip.engines.serial import SerialEngine
 from fedtrip.experiment.federation import prepare
 from fedtrip.methods.interface import Memory
-from fedtrip.rounds.loop import TooFewClients, initial_state, rounds
+from fedtrip.rounds.loop import rounds
 from fedtrip.rounds.memories import ClientStore
+from fedtrip.rounds.state import TooFewClients, initial_state
 
 
 class Unreliable(SerialEngine):

@@ -9,8 +9,9 @@ from tests.reference.setting import Setting
 import fedtrip
 from fedtrip.engines.serial import SerialEngine
 from fedtrip.methods.interface import Reply
-from fedtrip.rounds.loop import RunEnded, initial_state, one_round
+from fedtrip.rounds.loop import one_round
 from fedtrip.rounds.memories import ClientStore
+from fedtrip.rounds.state import RunEnded, initial_state
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,12 @@ from fedtrip import Experiment, UserError
 from fedtrip.api import as_dataset
 from fedtrip.engines.serial import SerialEngine
 from fedtrip.experiment.federation import prepare
-from fedtrip.methods import METHODS, FedAvg, mean
-from fedtrip.rounds.loop import initial_state, one_round
+from fedtrip.families import METHOD
+from fedtrip.methods import mean
+from fedtrip.methods.fedavg import FedAvg
+from fedtrip.rounds.loop import one_round
 from fedtrip.rounds.memories import ClientStore, write_vectors
+from fedtrip.rounds.state import initial_state
 from fedtrip.runs.checkpoint import Checkpoint
 
 SMALL = {"rounds": 4, "clients": 5, "per_round": 2, "samples_per_client": 20, "batch_size": 10, "seed": 7}
@@ -47,7 +50,7 @@ def bits(vectors):
     return {name: (v.dtype, v.shape, v.numpy().tobytes()) for name, v in vectors.items()}
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHOD.names())
 def test_the_state_comes_back_to_the_bit(method, blobs, batch_norm_model, tmp_path):
     experiment = Experiment(**SMALL, method=method, keep_optimizer_state=True)
     federation = prepare(experiment, data=as_dataset(blobs), model=batch_norm_model)
@@ -285,7 +288,7 @@ def test_a_method_of_ones_own_goes_on(blobs, tmp_path):
 def test_a_disk_that_is_full_is_told_and_the_last_good_state_kept(blobs, tmp_path, monkeypatch):
     experiment = Experiment(**SMALL, method="fedtrip")
     whole = fedtrip.run(experiment, data=blobs, workers=1)
-    from fedtrip.rounds import memories as store
+    from fedtrip import store
 
     save, calls = store.save_file, []
 

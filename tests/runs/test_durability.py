@@ -18,12 +18,11 @@ from safetensors.torch import load_file
 from test_checkpoint import SMALL, Stopped, stopping_after
 
 import fedtrip as package
-from fedtrip import Experiment, UserError
+from fedtrip import Experiment, UserError, checkpoint
 from fedtrip.files.lock import FolderLock
 from fedtrip.methods.interface import Memory, Server
-from fedtrip.rounds.loop import FederationState
 from fedtrip.rounds.memories import ClientStore, write_vectors
-from fedtrip.runs import checkpoint
+from fedtrip.rounds.state import FederationState
 from fedtrip.runs.checkpoint import Checkpoint
 
 

@@ -82,7 +82,7 @@ def interrupt_everywhere(experiment, folder, workers=1, **given):
 @pytest.mark.parametrize("method", METHODS)
 def test_a_run_interrupted_after_any_round(method, blobs, tmp_path):
     options = {"fedgkd": {"models": 2}, "scaffold": {"option": "II"}}.get(method, {})
-    experiment = Experiment(**SMALL, method={"name": method, "options": options})
+    experiment = Experiment(**SMALL, method={"name": method, **options})
     interrupt_everywhere(experiment, tmp_path, data=blobs)
 
 

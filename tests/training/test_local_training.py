@@ -13,10 +13,10 @@ from torch.nn import functional
 
 import fedtrip
 from fedtrip.engines.serial import SerialEngine
-from fedtrip.methods import Memory, Method, Reply
-from fedtrip.rounds.loop import initial_state
+from fedtrip.methods.interface import Memory, Method, Reply
 from fedtrip.rounds.memories import ClientStore
-from fedtrip.training.client import Task
+from fedtrip.rounds.state import initial_state
+from fedtrip.training.client import Job
 
 
 def relative(state, module):
@@ -134,11 +134,11 @@ def test_dropout_depends_on_seed_round_and_client_alone():
 
     federation = setting.federation("fedavg")
     received = initial_state(federation, ClientStore()).server.model
-    tasks = [Task(k, t, 0, received, Memory()) for k in range(5) for t in (1, 2)]
+    jobs = [Job(k, t, 0, received, Memory()) for k in range(5) for t in (1, 2)]
     with torch.random.fork_rng(devices=[]):
-        forward = SerialEngine(federation).clients(tasks)
-        backward = SerialEngine(federation).clients(tasks[::-1])[::-1]
-        alone = SerialEngine(federation).clients(tasks[4:5])
+        forward = list(SerialEngine(federation).work(jobs))
+        backward = list(SerialEngine(federation).work(jobs[::-1]))[::-1]
+        alone = list(SerialEngine(federation).work(jobs[4:5]))
     for a, b in zip(forward, backward, strict=True):
         assert torch.equal(a.upload["w"], b.upload["w"])
     assert torch.equal(alone[0].upload["w"], forward[4].upload["w"])
@@ -152,9 +152,9 @@ def test_dropout_is_on_in_training_and_its_masks_differ():
     setting = Setting(module=made(dropping), pairs=[same, same], batch_size=8)
     federation = setting.federation("fedavg")
     received = initial_state(federation, ClientStore()).server.model
-    tasks = [Task(k, t, 0, received, Memory()) for k, t in ((0, 1), (1, 1), (0, 2))]
+    jobs = [Job(k, t, 0, received, Memory()) for k, t in ((0, 1), (1, 1), (0, 2))]
     with torch.random.fork_rng(devices=[]):
-        a, b, c = (outcome.upload["w"] for outcome in SerialEngine(federation).clients(tasks))
+        a, b, c = (outcome.upload["w"] for outcome in list(SerialEngine(federation).work(jobs)))
     assert float((a - b).abs().max()) > 1e-4
     assert float((a - c).abs().max()) > 1e-4
 
@@ -197,11 +197,11 @@ def test_a_buffer_that_is_not_stored_starts_anew_for_every_client():
     result = setting.run("fedavg")
     federation = setting.federation("fedavg")
     received = initial_state(federation, ClientStore()).server.model
-    tasks = [Task(k, 1, 0, received, Memory()) for k in range(5)]
+    jobs = [Job(k, 1, 0, received, Memory()) for k in range(5)]
     with torch.random.fork_rng(devices=[]):
-        together = SerialEngine(federation).clients(tasks)
-        for task, outcome in zip(tasks, together, strict=True):
-            alone = SerialEngine(federation).clients([task])[0]
+        together = list(SerialEngine(federation).work(jobs))
+        for job, outcome in zip(jobs, together, strict=True):
+            alone = list(SerialEngine(federation).work([job]))[0]
             assert torch.equal(alone.upload["w"], outcome.upload["w"])
     assert float(result.state["scale"]) == 2.0
     assert int(result.state["seen"]) == sum(
@@ -355,14 +355,15 @@ class Probe(Method):
 
 
 def probed(setting, client, round_number=2):
-    federation = replace(setting.federation("moon"), method=Probe())
+    moon = setting.federation("moon")
+    federation = replace(moon, rules=replace(moon.rules, method=Probe()))
     received = initial_state(federation, ClientStore()).server.model
     moved = {**received, "w": received["w"] + 0.1}
     with torch.random.fork_rng(devices=[]):
-        outcome = SerialEngine(federation).clients([Task(client, round_number, 0, moved, Memory())])[0]
-        same = SerialEngine(setting.federation("fedavg")).clients([Task(client, round_number, 0, moved, Memory())])[0]
+        outcome = next(SerialEngine(federation).work([Job(client, round_number, 0, moved, Memory())]))
+        same = next(SerialEngine(setting.federation("fedavg")).work([Job(client, round_number, 0, moved, Memory())]))
         half = setting.but(lr=setting.lr / 2).federation("fedavg")
-        slow = SerialEngine(half).clients([Task(client, round_number, 0, moved, Memory())])[0]
+        slow = next(SerialEngine(half).work([Job(client, round_number, 0, moved, Memory())]))
     module = copy.deepcopy(setting.module)
     with torch.no_grad():
         for p in module.parameters():

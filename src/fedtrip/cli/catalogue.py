@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
-import itertools
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any
 
 import typer
 from rich import box
@@ -20,16 +18,19 @@ Json = Annotated[bool, typer.Option("--json", help="print as JSON")]
 
 def methods(as_json: Json = False) -> None:
     """Explain the methods: what each does, its formula, its options and their defaults."""
-    from fedtrip.methods import METHODS
+    from fedtrip.experiment.defaults import default_momentum
+    from fedtrip.families import METHOD
+    from fedtrip.registry import explain_rule
 
+    explained = [explain_rule(METHOD, name) for name in METHOD.names()]
     listing: dict[str, dict[str, Any]] = {
-        name: {
-            "title": cls.title,
-            "formula": (inspect.getdoc(cls) or "").splitlines()[0],
-            "momentum": cls.momentum,
-            "options": _options(cls),
+        rule.name: {
+            "title": rule.title,
+            "formula": rule.formula,
+            "momentum": default_momentum(rule.name),
+            "options": [dataclasses.asdict(option) for option in rule.options],
         }
-        for name, cls in METHODS.items()
+        for rule in explained
     }
     if as_json:
         print_json(listing)
@@ -126,43 +127,6 @@ def _print_table(listing: list[dict[str, Any]], columns: dict[str, str]) -> None
 def _indented(text: str, columns: int, style: str = "") -> None:
     """Text whose later lines are indented as its first."""
     out.print(Padding(Text(text, style=style), (0, 0, 0, columns)))
-
-
-def _options(cls: type[Any]) -> list[dict[str, Any]]:
-    """Name, default, accepted type and help (the docstring below the field) of a method's options."""
-    hints, texts = get_type_hints(cls, include_extras=False), _attribute_docstrings(cls)
-    options = []
-    for field in dataclasses.fields(cls):
-        accepted = _accepted(hints[field.name])
-        options.append(
-            {"name": field.name, "default": field.default, "accepted": accepted, "help": texts.get(field.name, "")}
-        )
-    return options
-
-
-def _accepted(kind: Any) -> str:
-    """A type as one reads it: `float`, or the values and types that one may choose from."""
-    if get_origin(kind) is None:
-        return kind.__name__ if isinstance(kind, type) else str(kind)
-    return " | ".join(map(_accepted, get_args(kind)))
-
-
-def _attribute_docstrings(cls: type[Any]) -> dict[str, str]:
-    """The string that follows each annotated attribute in the class' source."""
-    import ast
-    import textwrap
-
-    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body  # type: ignore[attr-defined]
-    found = {}
-    for field, text in itertools.pairwise(body):
-        if (
-            isinstance(field, ast.AnnAssign)
-            and isinstance(field.target, ast.Name)
-            and isinstance(text, ast.Expr)
-            and isinstance(text.value, ast.Constant)
-        ):
-            found[field.target.id] = " ".join(str(text.value.value).split())
-    return found
 
 
 def _text(value: Any) -> str:

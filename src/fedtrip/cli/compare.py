@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fedtrip.comparison.compare import Comparison
     from fedtrip.comparison.trials import Trial
     from fedtrip.comparison.variants import Variant
-    from fedtrip.rounds.loop import RoundRecord
+    from fedtrip.rounds.record import RoundRecord
     from fedtrip.runs.event_files import EventFiles
 
 
@@ -122,14 +122,15 @@ def compare(
     from fedtrip.comparison.device import Device as ClientDevice
     from fedtrip.experiment.defaults import changed
     from fedtrip.experiment.description import Experiment
-    from fedtrip.methods import IN_TABLES, METHODS
+    from fedtrip.families import METHOD
+    from fedtrip.paper_methods import IN_TABLES
     from fedtrip.runs.event_files import EventFiles, check_tensorboard
     from fedtrip.runs.folder import unused_folder
 
     stored = Experiment.from_toml(experiment_file) if experiment_file is not None else Experiment()
     say_code_of_file(stored, experiment_file, fields)
     base = changed(stored, **fields)
-    groups = {"paper": list(IN_TABLES), "all": list(METHODS)}
+    groups = {"paper": list(IN_TABLES), "all": METHOD.names()}
     names = groups.get(methods) or [name.strip() for name in methods.split(",") if name.strip()]
     if not names:
         raise UserError(f"--methods is '{methods}'; accepted: names, comma-separated, paper or all")

@@ -38,14 +38,14 @@ def costs(
     """
     from fedtrip.comparison.method_costs import method_costs
     from fedtrip.data.catalog import known_set
-    from fedtrip.methods import METHODS
+    from fedtrip.families import METHOD
     from fedtrip.models import build_model
 
     known = known_set(dataset)
     module = build_model(model, known.shape, known.classes, seed=0)
     samples = samples_per_client or known.samples_per_client
     rows = method_costs(
-        list(METHODS) if methods == "all" else [name.strip() for name in methods.split(",")],
+        METHOD.names() if methods == "all" else [name.strip() for name in methods.split(",")],
         module=module,
         model=model,
         dataset=known.name,

@@ -57,7 +57,7 @@ def partition(
     from fedtrip.experiment.federation import prepare
     from fedtrip.figures.labels import draw_label_distribution
     from fedtrip.files.atomic import check_writable
-    from fedtrip.partitions.draws import label_counts
+    from fedtrip.partitions.interface import label_counts
 
     check_writable(figure, (".png", ".svg"))
     experiment = Experiment(

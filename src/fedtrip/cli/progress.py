@@ -13,7 +13,7 @@ from fedtrip.cli.console import err
 from fedtrip.printable import one_line
 
 if TYPE_CHECKING:
-    from fedtrip.rounds.loop import RoundRecord
+    from fedtrip.rounds.record import RoundRecord
 
 SECONDS_BETWEEN_LINES = 5.0
 

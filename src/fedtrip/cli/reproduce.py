@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fedtrip.comparison.trials import Trial
     from fedtrip.paper.archive import Archive
     from fedtrip.paper.reproduction import Plan
-    from fedtrip.rounds.loop import RoundRecord
+    from fedtrip.rounds.record import RoundRecord
 
 
 def reproduce(

@@ -206,13 +206,13 @@ def evaluate(
     """
     from fedtrip.api import evaluate as evaluate_run
 
-    accuracy, loss = evaluate_run(run_folder, data_dir=absolute(data_dir), trust=trust)
+    scores = evaluate_run(run_folder, data_dir=absolute(data_dir), trust=trust)
     if as_json:
-        print_json({"run": str(run_folder), "accuracy": accuracy, "loss": loss if math.isfinite(loss) else None})
+        print_json({"run": str(run_folder), **{k: v if math.isfinite(v) else None for k, v in scores.items()}})
     else:
-        out.print(
-            f"{run_folder}: accuracy of the final model {accuracy:.2%}, loss {loss:.4f}", markup=False, soft_wrap=True
-        )
+        shown = [f"{name} of the final model {_shown(name, value)}" for name, value in scores.items() if name != "loss"]
+        loss = f"loss {scores['loss']:.4f}"
+        out.print(f"{run_folder}: {', '.join([*shown, loss])}", markup=False, soft_wrap=True)
 
 
 def experiment_from(
@@ -265,6 +265,11 @@ def _print_summary(summary: dict[str, Any], where: Path) -> None:
     }
     for name, value in rows.items():  # no table: it would cut a digest or a path that is wider than the terminal
         out.print(f"[bold]{name:<16}[/]{escape(str(value))}", soft_wrap=True)
+
+
+def _shown(name: str, value: float) -> str:
+    """A score as people read it: an accuracy in per cent."""
+    return f"{value:.2%}" if name == "accuracy" else f"{value:.4f}"
 
 
 def _percent(value: float | None) -> str:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fedtrip.experiment.defaults import default_momentum
 from fedtrip.experiment.description import Experiment
-from fedtrip.methods import METHODS
+from fedtrip.families import METHOD
 
 NOT_A_SETTING = {"schema_version", "method", "seed", "snapshot", "stop_at_target", "momentum"}
 """Fields in which two variants may differ; of the momentum see `_momenta_that_matter`."""
@@ -40,6 +41,6 @@ def _momenta_that_matter(experiments: Mapping[str, Experiment]) -> dict[str, flo
         return dict.fromkeys(chosen)
 
     def is_own(name: str, momentum: float | None) -> bool:
-        return not swept and (name not in METHODS or momentum == METHODS[name].momentum)
+        return not swept and (name not in METHOD.names() or momentum == default_momentum(name))
 
     return {label: None if is_own(*choice) else choice[1] for label, choice in chosen.items()}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedtrip.errors import UserError
-from fedtrip.rounds.loop import RoundRecord
+from fedtrip.rounds.record import RoundRecord
 
 FORMULA = (
     "seconds = Σ over rounds of MACs/(MAC/s) + 8·bytes down/downlink + 8·bytes up/uplink, of each round's mean "

@@ -11,7 +11,7 @@ from torch import nn
 from fedtrip.api import run
 from fedtrip.data import from_arrays
 from fedtrip.experiment.description import Experiment
-from fedtrip.methods import Method, make_method
+from fedtrip.methods.interface import Method, make_method
 from fedtrip.training.costs import pass_cost, symbols_of
 
 SETTLED_ROUND = 3

@@ -28,13 +28,13 @@ from fedtrip.data.dataset import DataSet
 from fedtrip.engines import worker_count
 from fedtrip.engines.process import TICK
 from fedtrip.errors import UserError
-from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.complete import CompleteExperiment
 from fedtrip.experiment.federation import Federation, partition_of
+from fedtrip.experiment.rules import Rules
 from fedtrip.files.atomic import is_leftover, replacing
 from fedtrip.interruption import handlers_kept
-from fedtrip.methods import Method
-from fedtrip.rounds.loop import RoundRecord
 from fedtrip.rounds.ram import budget
+from fedtrip.rounds.record import RoundRecord
 from fedtrip.runs.checkpoint import Checkpoint
 from fedtrip.runs.folder import CHECKPOINT, EXPERIMENT, SUMMARY
 
@@ -56,9 +56,9 @@ class News:
 class _Work:
     """A trial without its data set, which travels by reference."""
 
-    experiment: Experiment
+    experiment: CompleteExperiment
     module: nn.Module
-    method: Method
+    rules: Rules
     name: str
 
 
@@ -134,7 +134,7 @@ class _Spread:
         if id(federation.dataset) not in self._placed:
             self._placed[id(federation.dataset)] = (federation.dataset, ray.put(federation.dataset))
         data = self._placed[id(federation.dataset)][1]
-        work = _Work(federation.experiment, federation.module, federation.method, trial.name)
+        work = _Work(federation.experiment, federation.module, federation.rules, trial.name)
         packed = cloudpickle.dumps(work)
         self._streams[_remote_trial().remote(sys.path, packed, data, contents(trial.out))] = trial
 
@@ -170,7 +170,7 @@ def stream_trial(path: list[str], packed: bytes, dataset: DataSet, begun: Files)
         def run() -> None:
             try:
                 partition = partition_of(work.experiment, dataset)
-                federation = Federation(work.experiment, dataset, partition, work.module, work.method)
+                federation = Federation(work.experiment, dataset, partition, work.module, work.rules)
                 run_federation(
                     federation,
                     out=out,

@@ -21,8 +21,8 @@ from fedtrip.engines.shared import SharedBlock
 from fedtrip.errors import UserError
 from fedtrip.experiment.federation import Federation
 from fedtrip.interruption import Interruption
-from fedtrip.rounds.loop import RoundRecord
 from fedtrip.rounds.ram import budget
+from fedtrip.rounds.record import RoundRecord
 
 ATTEMPTS = 3
 DONE, STOP = "done", "stop"

@@ -17,7 +17,7 @@ from fedtrip.comparison.device import Device
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment.defaults import changed, chosen_options
 from fedtrip.experiment.description import Experiment
-from fedtrip.methods import IN_TABLES
+from fedtrip.paper_methods import IN_TABLES
 from fedtrip.runs.history import History
 from fedtrip.runs.result import Result
 from fedtrip.statistics import Estimate, Ratio, estimate, paired_ratio

@@ -1,32 +1,32 @@
-"""What an engine does: the map over clients, and the evaluation. Nothing else depends on how."""
+"""What an engine does: the clients' work, and the scoring of models. Nothing else depends on how."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from fedtrip.methods.interface import Vectors
-from fedtrip.training.client import Outcome, Task
-from fedtrip.training.workbench import BlockScore
+from fedtrip.tasks.interface import Sums
+from fedtrip.training.client import Job, Outcome
+from fedtrip.training.workbench import Question
 
 
 class Engine(Protocol):
     """How the work of a round is carried out. The results must not depend on it, to the last bit."""
 
-    def clients(self, tasks: Sequence[Task]) -> Sequence[Outcome]:
-        """Do the tasks; the outcomes in the order of the tasks."""
+    def work(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+        """Do the jobs; each outcome as soon as it and all before it are there, in the order of the jobs."""
 
-    def evaluate(self, model: Vectors) -> tuple[float, float]:
-        """Accuracy and mean loss on the whole test set."""
+    def score(self, questions: Sequence[Question]) -> list[Sums]:
+        """What each question's samples add up to under its model, in the order of the questions."""
 
     def close(self) -> None:
         """Free what the engine holds."""
 
 
-def combined(scores: Iterable[BlockScore], samples: int) -> tuple[float, float]:
-    """Accuracy and mean loss from the scores of all blocks, added in their order."""
-    correct, loss = 0, 0.0
-    for score in scores:
-        correct += score.correct
-        loss += score.loss
-    return correct / samples, loss / samples
+def added(blocks: Iterable[Sums]) -> Sums:
+    """The sums of all blocks, added in their order."""
+    total: Sums = {}
+    for block in blocks:
+        for name, value in block.items():
+            total[name] = total.get(name, 0) + value
+    return total

@@ -8,9 +8,9 @@ from torch import nn
 
 from fedtrip.data.dataset import DataSet
 from fedtrip.engines.shared import Layout, SharedBlock
-from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.complete import CompleteExperiment
 from fedtrip.experiment.federation import Federation, partition_of
-from fedtrip.methods import Method
+from fedtrip.experiment.rules import Rules
 
 _ARRAYS = ("x_train", "y_train", "x_test", "y_test", "client_train", "test_inputs")
 
@@ -45,20 +45,20 @@ def shared_dataset(shared: SharedData) -> DataSet:
 class Handover:
     """What another process needs to do this federation's work."""
 
-    experiment: Experiment
+    experiment: CompleteExperiment
     module: nn.Module
-    method: Method
+    rules: Rules
     data: SharedData
 
     def federation(self, dataset: DataSet | None = None) -> Federation:
         """The federation, in the process that received it."""
         dataset = dataset or shared_dataset(self.data)
-        return Federation(self.experiment, dataset, partition_of(self.experiment, dataset), self.module, self.method)
+        return Federation(self.experiment, dataset, partition_of(self.experiment, dataset), self.module, self.rules)
 
 
 def handover(federation: Federation, data: SharedData) -> Handover:
     """Pack a federation whose data are shared."""
-    return Handover(federation.experiment, federation.module, federation.method, data)
+    return Handover(federation.experiment, federation.module, federation.rules, data)
 
 
 def on_shared_data(federation: Federation, data: SharedData) -> Federation:

@@ -8,19 +8,21 @@ this process does the work itself, so short experiments do not wait for them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
-from fedtrip.engines.base import combined
+from fedtrip.engines.base import added
 from fedtrip.engines.handover import Handover, handover, on_shared_data, share_data
 from fedtrip.engines.process import TICK, WorkerLost, WorkerProcess, answer, lost_for_good, request
 from fedtrip.engines.shared import Layout, SharedBlock
 from fedtrip.experiment.federation import Federation
-from fedtrip.methods.interface import Memory, Vectors
-from fedtrip.training.client import Outcome, Task
-from fedtrip.training.workbench import BlockScore, Workbench, block_count
+from fedtrip.methods.interface import Memory
+from fedtrip.tasks.interface import Sums
+from fedtrip.training.client import Job, Outcome
+from fedtrip.training.workbench import Question, Workbench
+from fedtrip.vectors import Vectors
 
 Result = TypeVar("Result")
 
@@ -32,13 +34,15 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class ClientJob:
-    """A client's task, its vectors replaced by where they lie in shared memory."""
+    """A client's job, its vectors replaced by where they lie in shared memory."""
 
     slot: int
     client: int
     round: int
     exchange: int
     received: Layout
+    """in the block for all workers, or in the slot's inbox if this client receives something of its own"""
+    received_by_all: bool
     memory: Layout
     last_round: int | None
 
@@ -54,10 +58,13 @@ class ClientAnswer:
 
 
 @dataclass(frozen=True)
-class EvaluationJob:
-    """Some blocks of the test set, for the model that lies in the broadcast block."""
+class ScoringJob:
+    """Some blocks of a question's samples; its model lies in the slot's inbox, or in the block for all workers."""
 
+    slot: int
     model: Layout
+    model_for_all: bool
+    client: int | None
     blocks: range
 
 
@@ -104,7 +111,6 @@ class PoolEngine:
         try:
             shared = share_data(federation.dataset, self._data)
             self._here = Workbench(on_shared_data(federation, shared))
-            self._samples = len(federation.dataset.y_test)
             self._work = handover(federation, shared)
             for _ in range(workers):
                 self._workers.append(_Worker(self._work, self._broadcast))
@@ -112,38 +118,61 @@ class PoolEngine:
             self.close()
             raise
 
-    def clients(self, tasks: Sequence[Task]) -> list[Outcome]:
-        received = self._broadcast.write(tasks[0].received) if tasks else {}
+    def work(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+        common = jobs[0].received if jobs and all(job.received is jobs[0].received for job in jobs) else None
+        for_all = self._broadcast.write(common) if common is not None else {}
 
         def give(worker: _Worker, number: int, slot: int) -> None:
-            task = tasks[number]
-            memory = worker.slots[slot].inbox.write(task.memory.packed())
+            job = jobs[number]
+            memory = {f"memory {name}": vector for name, vector in job.memory.packed().items()}
+            own = {} if common is not None else {f"received {name}": v for name, v in job.received.items()}
+            layout = worker.slots[slot].inbox.write({**memory, **own})
+            received = for_all if common is not None else _part(layout, "received ")
             worker.process.send(
-                ClientJob(slot, task.client, task.round, task.exchange, received, memory, task.memory.last_round)
+                ClientJob(
+                    slot,
+                    job.client,
+                    job.round,
+                    job.exchange,
+                    received,
+                    common is not None,
+                    _part(layout, "memory "),
+                    job.memory.last_round,
+                )  # fmt: skip
             )
 
         def take(worker: _Worker, number: int, slot: int, content: ClientAnswer) -> Outcome:
             outbox = worker.slots[slot].outbox
             upload = _copies(outbox.read(content.upload))
-            memory = Memory.unpacked(_copies(outbox.read(content.memory)), tasks[number].round)
-            return Outcome(tasks[number].client, content.samples, upload, memory, content.macs)
+            memory = Memory.unpacked(_copies(outbox.read(content.memory)), jobs[number].round)
+            return Outcome(jobs[number].client, content.samples, upload, memory, content.macs)
 
-        return self._map(len(tasks), give, take, lambda number: self._here.client(tasks[number]))
+        return self._map(len(jobs), give, take, lambda number: self._here.client(jobs[number]))
 
-    def evaluate(self, model: Vectors) -> tuple[float, float]:
-        layout = self._broadcast.write(model)
-        count = block_count(self._samples)
-        parts = min(count, len(self._workers))
-        pieces = [range(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
+    def score(self, questions: Sequence[Question]) -> list[Sums]:
+        common = questions[0].model if questions and all(q.model is questions[0].model for q in questions) else None
+        for_all = self._broadcast.write(common) if common is not None else {}
+        pieces = [
+            (number, piece)
+            for number, question in enumerate(questions)
+            for piece in _pieces(self._here.blocks(question), len(self._workers) if len(questions) == 1 else 1)
+        ]
 
-        def give(worker: _Worker, number: int, _slot: int) -> None:
-            worker.process.send(EvaluationJob(layout, pieces[number]))
+        def give(worker: _Worker, number: int, slot: int) -> None:
+            question, blocks = questions[pieces[number][0]], pieces[number][1]
+            model = for_all if common is not None else worker.slots[slot].inbox.write(question.model)
+            worker.process.send(ScoringJob(slot, model, common is not None, question.client, blocks))
 
-        def take(_worker: _Worker, _number: int, _slot: int, scores: list[BlockScore]) -> list[BlockScore]:
-            return scores
+        def take(_worker: _Worker, _number: int, _slot: int, sums: list[Sums]) -> list[Sums]:
+            return sums
 
-        results = self._map(len(pieces), give, take, lambda number: self._here.evaluate(model, pieces[number]))
-        return combined((score for scores in results for score in scores), self._samples)
+        def do_here(number: int) -> list[Sums]:
+            return self._here.score(questions[pieces[number][0]], pieces[number][1])
+
+        of_question: dict[int, list[Sums]] = {number: [] for number in range(len(questions))}
+        for (number, _), sums in zip(pieces, self._map(len(pieces), give, take, do_here), strict=True):
+            of_question[number] += sums
+        return [added(of_question[number]) for number in range(len(questions))]
 
     def wait_until_ready(self) -> None:
         """Wait for every worker, so that none of the following work is done in this process."""
@@ -170,11 +199,13 @@ class PoolEngine:
         give: Callable[[_Worker, int, int], None],
         take: Callable[[_Worker, int, int, Any], Result],
         do_here: Callable[[int], Result],
-    ) -> list[Result]:
-        """Do `count` pieces of work on whichever worker is free; the results in order."""
+    ) -> Iterator[Result]:
+        """Do `count` pieces of work on whichever worker is free; each result when it and all before it are there."""
+        self._drop_answers()
         waiting = deque(range(count))
         results: dict[int, Result] = {}
         attempts = [0] * count
+        given = 0
 
         def lost(worker: _Worker, problem: WorkerLost) -> None:
             """Do again what the worker had to do; the first piece was what it was at."""
@@ -185,7 +216,11 @@ class PoolEngine:
                 raise lost_for_good(f"a worker process was lost {ATTEMPTS} times at the same work: {problem}")
             waiting.extendleft(reversed(numbers))
 
-        while len(results) < count:
+        while given < count:
+            if given in results:
+                yield results.pop(given)
+                given += 1
+                continue
             for _ in range(AHEAD):  # one piece for everybody before a second one for anybody
                 for worker in self._ready_workers():
                     slot = worker.free_slot()
@@ -216,7 +251,16 @@ class PoolEngine:
                     continue
                 number, slot = worker.under_way.popleft()
                 results[number] = take(worker, number, slot, content)
-        return [results[number] for number in range(count)]
+
+    def _drop_answers(self) -> None:
+        """Wait for work that nobody asks for any more: whoever asked ended in the middle of it."""
+        for worker in list(self._workers):
+            try:
+                while worker.under_way:
+                    worker.process.receive()
+                    worker.under_way.popleft()
+            except WorkerLost:
+                self._replace(worker)
 
     def _ready_workers(self) -> list[_Worker]:
         """The workers that have started; one that died while starting is replaced."""
@@ -250,12 +294,14 @@ def serve(connection: Connection, work: Handover, broadcast_block: int, boxes: l
     answer(connection, "ready")
     while True:
         job = request(connection)
-        if isinstance(job, EvaluationJob):
-            answer(connection, bench.evaluate(broadcast.read(job.model), job.blocks))
-            continue
         slot = slots[job.slot]
+        if isinstance(job, ScoringJob):
+            model = (broadcast if job.model_for_all else slot.inbox).read(job.model)
+            answer(connection, bench.score(Question(model, job.client), job.blocks))
+            continue
         memory = Memory.unpacked(slot.inbox.read(job.memory), job.last_round)
-        outcome = bench.client(Task(job.client, job.round, job.exchange, broadcast.read(job.received), memory))
+        received = (broadcast if job.received_by_all else slot.inbox).read(job.received)
+        outcome = bench.client(Job(job.client, job.round, job.exchange, received, memory))
         upload = {f"upload {name}": vector for name, vector in outcome.upload.items()}
         kept = {f"memory {name}": vector for name, vector in outcome.memory.packed().items()}
         layout = slot.outbox.write({**upload, **kept})
@@ -263,6 +309,12 @@ def serve(connection: Connection, work: Handover, broadcast_block: int, boxes: l
             connection,
             ClientAnswer(outcome.samples, _part(layout, "upload "), _part(layout, "memory "), outcome.macs),
         )
+
+
+def _pieces(blocks: range, parts: int) -> list[range]:
+    """The blocks in so many parts of about the same size, in order."""
+    parts = min(len(blocks), parts)
+    return [blocks[len(blocks) * part // parts : len(blocks) * (part + 1) // parts] for part in range(parts)]
 
 
 def _part(layout: Layout, prefix: str) -> Layout:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from fedtrip.engines.base import combined
+from fedtrip.engines.base import added
 from fedtrip.experiment.federation import Federation
-from fedtrip.methods.interface import Vectors
-from fedtrip.training.client import Outcome, Task
-from fedtrip.training.workbench import Workbench, block_count
+from fedtrip.tasks.interface import Sums
+from fedtrip.training.client import Job, Outcome
+from fedtrip.training.workbench import Question, Workbench
 
 
 class SerialEngine:
@@ -16,13 +16,13 @@ class SerialEngine:
 
     def __init__(self, federation: Federation) -> None:
         self._bench = Workbench(federation)
-        self._samples = len(federation.dataset.y_test)
 
-    def clients(self, tasks: Sequence[Task]) -> list[Outcome]:
-        return [self._bench.client(task) for task in tasks]
+    def work(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+        for job in jobs:
+            yield self._bench.client(job)
 
-    def evaluate(self, model: Vectors) -> tuple[float, float]:
-        return combined(self._bench.evaluate(model, range(block_count(self._samples))), self._samples)
+    def score(self, questions: Sequence[Question]) -> list[Sums]:
+        return [added(self._bench.score(question, self._bench.blocks(question))) for question in questions]
 
     def close(self) -> None:
         """Nothing to free."""

@@ -7,7 +7,9 @@ from typing import Any
 
 from fedtrip.data.catalog import KNOWN_SETS
 from fedtrip.experiment.description import Experiment
-from fedtrip.methods import make_method, method_class, options_of
+from fedtrip.families import METHOD
+from fedtrip.methods.interface import Method, make_method
+from fedtrip.registry import Choice, options_of
 
 TARGETS = {"digits": 0.90, "mnist": 0.90, "fashion-mnist": 0.75, "emnist": 0.62, "emnist47": 0.62, "cifar-10": 0.50}
 TARGETS_OF_MODEL = {("mnist", "mlp"): 0.87}
@@ -32,9 +34,12 @@ def changed(base: Experiment, **changes: Any) -> Experiment:
     are left open when that changes, so that the new one's take their place. A method that is given is taken as it is:
     whoever changes single options of the old one begins with its `chosen_options`.
     """
+    base = Experiment(
+        **{name: getattr(base, name) for name in base.model_fields_set}
+    )  # of a complete one, as any other
     new = base.but(**changes)
     left_open: dict[str, Any] = {}
-    if new.method.name != base.method.name and base.momentum == method_class(base.method.name).momentum:
+    if new.method.name != base.method.name and base.momentum == default_momentum(base.method.name):
         left_open["momentum"] = None
     if new.dataset != base.dataset:
         left_open |= {"mean": None, "std": None}
@@ -45,8 +50,15 @@ def changed(base: Experiment, **changes: Any) -> Experiment:
     if elsewhere and base.target == default_target(base.dataset, base.model):
         left_open["target"] = None
     if elsewhere:
-        left_open["method"] = {"name": base.method.name, "options": chosen_options(base)}
+        left_open["method"] = Choice(base.method.name, chosen_options(base))
     return new.but(**{name: value for name, value in left_open.items() if name not in changes})
+
+
+def default_momentum(method: str) -> float:
+    """The momentum of local SGD that a method has if nothing is said."""
+    cls = METHOD.find(method)
+    assert issubclass(cls, Method)
+    return cls.momentum
 
 
 def chosen_options(experiment: Experiment) -> dict[str, Any]:

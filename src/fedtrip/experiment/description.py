@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
 
 from fedtrip.errors import UserError, unknown_name
-from fedtrip.method_names import check_method_name
-from fedtrip.partitions.spec import parse_partition
+from fedtrip.families import (
+    ATTACK,
+    COMBINE,
+    LR_SCHEDULE,
+    METHOD,
+    OPTIMIZER,
+    PARTITION,
+    SELECT,
+    SERVER_OPTIMIZER,
+    TASK,
+    UPLOAD_CODEC,
+)
+from fedtrip.registry import Choice, Family
 
 PYTHON = "python:"
 """A data set or model given as a Python object is stored as this prefix and its SHA-256."""
@@ -23,18 +43,28 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 MOST_SNAPSHOTS = 1_000_000
 
 
-class MethodChoice(BaseModel):
-    """A method's name and the options that were given for it."""
+@dataclass(frozen=True)
+class RuleOf:
+    """Marks a field that names a rule of a family: a text, a table or an object, kept as a `Choice`.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    name: str = "fedtrip"
-    options: dict[str, Any] = Field(default_factory=dict)
+    A built-in rule's options are checked at once. A user's own class is not imported here: reading a file runs no code.
+    """
 
-    @field_validator("name")
-    @classmethod
-    def _method_is_known(cls, value: str) -> str:
-        check_method_name(value)
-        return value
+    family: Family
+
+    def checked(self, value: object) -> Choice:
+        """The choice that the value stands for."""
+        choice = self.family.read(value)
+        if self.family is not METHOD and choice.name in self.family.names():  # a method's depend on data and model
+            self.family.make(choice)
+        return choice
+
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> CoreSchema:
+        """How pydantic reads and writes such a field."""
+        del source, handler
+        return core_schema.no_info_plain_validator_function(
+            self.checked, serialization=core_schema.plain_serializer_function_ser_schema(Choice.as_toml)
+        )
 
 
 class Experiment(BaseModel):
@@ -43,7 +73,7 @@ class Experiment(BaseModel):
     # strict: `true` is no number, and "3" neither
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, strict=True)
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     """version of this description's format"""
     dataset: str = "digits"
     """a known data set, idx:FOLDER or npz:FILE"""
@@ -66,7 +96,9 @@ class Experiment(BaseModel):
     """mlp, cnn, alexnet or package.module:factory"""
     representation: str | None = None
     """layer whose output is the representation (default: the input of the last linear layer)"""
-    method: MethodChoice = MethodChoice()
+    task: Annotated[Choice, RuleOf(TASK)] = Choice("classification")
+    """what is learnt: the loss, and the score that a target is about"""
+    method: Annotated[Choice, RuleOf(METHOD)] = Choice("fedtrip")
     """the method and its options"""
     rounds: Count = 100
     """communication rounds"""
@@ -76,16 +108,28 @@ class Experiment(BaseModel):
     """B, samples of a local step"""
     lr: Rate = 0.01
     """η, local learning rate"""
+    lr_schedule: Annotated[Choice, RuleOf(LR_SCHEDULE)] = Choice("constant")
+    """the local learning rate over the rounds: constant, exponential:0.998, cosine or step:ROUNDS"""
+    optimizer: Annotated[Choice, RuleOf(OPTIMIZER)] = Choice("sgd")
+    """local optimizer: sgd, adam or adamw"""
     momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
     """momentum of local SGD (default: the method's: 0 for slowmo, feddyn, scaffold and mimelite, else 0.9)"""
     weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """λ of a coupled L2 penalty in local training"""
     keep_optimizer_state: bool = False
-    """a client keeps its momentum buffer from one of its rounds to the next"""
-    dropout: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """probability that a chosen client never answers; it keeps its memory"""
-    corrupt: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """probability that a client that answers sends NaN, infinity or a wrong shape; it is left out of the round"""
+    """a client keeps its optimizer's state, such as the momentum, from one of its rounds to the next"""
+    clip: str | None = None
+    """longest local step: a length like 10 for the step after all corrections, gradient:10 for the gradient alone"""
+    select: Annotated[Choice, RuleOf(SELECT)] = Choice("uniform")
+    """who takes part in a round: uniform, weighted (by samples) or available:P"""
+    upload_codec: Annotated[Choice, RuleOf(UPLOAD_CODEC)] = Choice("none")
+    """how uploads are coded: none, int8 or topk:SHARE"""
+    combine: Annotated[Choice, RuleOf(COMBINE)] = Choice("mean")
+    """how uploads are combined: mean, median or trimmed:BETA"""
+    server_optimizer: Annotated[Choice, RuleOf(SERVER_OPTIMIZER)] = Choice("none")
+    """how the server steps towards what was combined: none, momentum, adam, yogi or adagrad"""
+    attack: Annotated[Choice, RuleOf(ATTACK)] = Choice("none")
+    """faulty clients: none, dropout:P (never answer) or corrupt:P (send NaN, infinity or a wrong shape)"""
     eval_every: Count = 1
     """rounds between evaluations on the test set; the last round is always evaluated"""
     target: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -97,25 +141,22 @@ class Experiment(BaseModel):
     seed: Annotated[int, Field(ge=0, le=LARGEST)] = 0
     """seed of all randomness"""
 
-    @field_validator("method", mode="before")
-    @classmethod
-    def _method_from_short_forms(cls, value: object) -> object:
-        if isinstance(value, str):
-            return {"name": value}
-        if isinstance(value, dict):
-            others = dict(value)
-            return value if "options" in value else {"name": others.pop("name", "fedtrip"), "options": others}
-        if isinstance(value, MethodChoice):
-            return value
-        from fedtrip.methods import Method, name_of, options_of  # here, because it brings PyTorch
-
-        return {"name": name_of(value), "options": options_of(value)} if isinstance(value, Method) else value
-
     @field_validator("partition")
     @classmethod
     def _partition_is_readable(cls, value: str | None) -> str | None:
-        if value is not None:
-            parse_partition(value)
+        if value is not None and PARTITION.read(value).name in PARTITION.names():
+            PARTITION.make(value)
+        return value
+
+    @field_validator("clip", mode="before")
+    @classmethod
+    def _clip_is_readable(cls, value: object) -> object:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            value = f"{value:g}"
+        if isinstance(value, str):
+            from fedtrip.optimizers._clip import read_clip  # here, because it brings PyTorch
+
+            read_clip(value)
         return value
 
     @field_validator("mean", "std", mode="before")
@@ -144,9 +185,9 @@ class Experiment(BaseModel):
         except ValidationError as problem:
             raise UserError(explain(problem)) from None
 
-    def but(self, **changes: Any) -> Experiment:
+    def but(self, **changes: Any) -> Self:
         """The same experiment with some fields changed, checked again."""
-        return Experiment(**{**{name: getattr(self, name) for name in self.model_fields_set}, **changes})
+        return type(self)(**{**{name: getattr(self, name) for name in self.model_fields_set}, **changes})
 
     @classmethod
     def from_toml(cls, path: Path | str) -> Experiment:
@@ -178,9 +219,7 @@ class Experiment(BaseModel):
 
         TOML has no null: an option that is None is left out too, and is its default again when it is read.
         """
-        fields = _without_none(self.model_dump(mode="json"))
-        fields["method"] = {"name": self.method.name, **fields["method"]["options"]}
-        return tomli_w.dumps(fields)
+        return tomli_w.dumps(_without_none(self.model_dump(mode="json")))
 
 
 def difference(mine: Experiment, theirs: Experiment) -> str | None:
@@ -215,9 +254,7 @@ def explain(problem: ValidationError) -> str:
     for error in problem.errors():
         field, message = ".".join(str(part) for part in error["loc"]), error["msg"]
         if error["type"] == "extra_forbidden":
-            *within, name = map(str, error["loc"])
-            known = Experiment.model_fields if not within else MethodChoice.model_fields
-            findings.append(str(unknown_name("field", ".".join([*within, name]), known)))
+            findings.append(str(unknown_name("field", field, Experiment.model_fields)))
         elif error["type"] == "value_error":
             findings.append(message.removeprefix("Value error, "))
         else:

@@ -13,16 +13,17 @@ from fedtrip.data import load_dataset
 from fedtrip.data.dataset import DataSet
 from fedtrip.data.normalisation import normalisation
 from fedtrip.errors import UserError
-from fedtrip.experiment.defaults import default_samples, default_target
+from fedtrip.experiment.complete import CompleteExperiment, DataFacts, complete
 from fedtrip.experiment.description import PYTHON, Experiment
-from fedtrip.methods import Method, make_method, options_of
+from fedtrip.experiment.rules import Rules, make_rules
+from fedtrip.methods.interface import Method
 from fedtrip.models import build_model, check_model
 from fedtrip.models.check import trains_on_one_sample
 from fedtrip.models.representation import Tap
-from fedtrip.partitions.draws import Partition, make_partition
+from fedtrip.partitions.interface import Partition, make_partition
 from fedtrip.randomness import torch_seed
-from fedtrip.training.flat_model import state_sha256
 from fedtrip.training.one_thread import one_thread
+from fedtrip.vectors import state_sha256
 
 ModelSource = nn.Module | Callable[[], nn.Module]
 
@@ -31,11 +32,20 @@ ModelSource = nn.Module | Callable[[], nn.Module]
 class Federation:
     """A complete experiment and the objects it describes."""
 
-    experiment: Experiment
+    experiment: CompleteExperiment
     dataset: DataSet
     partition: Partition
     module: nn.Module
-    method: Method
+    rules: Rules
+
+    @property
+    def method(self) -> Method:
+        """The method, the rule that most of the work is about."""
+        return self.rules.method
+
+    def lr(self, t: int) -> float:
+        """η of round t."""
+        return self.experiment.lr * self.rules.lr_schedule(t, self.experiment.rounds)
 
 
 @one_thread()
@@ -57,25 +67,21 @@ def prepare(
         model=PYTHON if model is not None else experiment.model,
         dataset=PYTHON if data is not None else experiment.dataset,
     )
-    method = make_method(  # first, because it costs nothing
-        experiment.method.name, experiment.method.options, model=named.model, dataset=named.dataset
-    )
+    rules = make_rules(named)  # first, because it costs nothing
     dataset = loaded or _dataset(experiment, data, None if data_dir is None else Path(data_dir), progress)
     module, model_name = _module(experiment, dataset, model)
-    if method.needs_representation:
+    if rules.method.needs_representation:
         Tap(module, experiment.representation).remove()
-    complete = _complete(named, dataset, method).but(
+    whole = complete(named, rules, DataFacts.of(dataset)).but(
         model=model_name, dataset=PYTHON + dataset.sha256() if data is not None else _absolute(experiment.dataset)
     )
-    partition = partition_of(complete, dataset)
-    _check_last_batches(complete, partition, module, dataset.sample_shape)
-    return Federation(complete, dataset, partition, module, method)
+    partition = partition_of(whole, dataset)
+    _check_last_batches(whole, partition, module, dataset.sample_shape)
+    return Federation(whole, dataset, partition, module, rules)
 
 
-def partition_of(experiment: Experiment, dataset: DataSet) -> Partition:
+def partition_of(experiment: CompleteExperiment, dataset: DataSet) -> Partition:
     """The partition of a complete experiment."""
-    assert experiment.partition is not None
-    assert experiment.clients is not None
     return make_partition(
         experiment.partition,
         draw=experiment.draw,
@@ -89,7 +95,7 @@ def partition_of(experiment: Experiment, dataset: DataSet) -> Partition:
 
 
 def _check_last_batches(
-    experiment: Experiment, partition: Partition, module: nn.Module, sample_shape: tuple[int, ...]
+    experiment: CompleteExperiment, partition: Partition, module: nn.Module, sample_shape: tuple[int, ...]
 ) -> None:
     """Refuse a last batch of one sample where the module cannot train on it, as BatchNorm cannot."""
     some = range(partition.clients) if experiment.samples_per_client is None else range(1)  # equal shares: one is all
@@ -100,34 +106,6 @@ def _check_last_batches(
             "last batch is a single one, on which the model cannot be trained (BatchNorm); accepted: a batch_size that "
             "leaves none or more than one"
         )
-
-
-def _complete(experiment: Experiment, dataset: DataSet, method: Method) -> Experiment:
-    """The experiment with every default that depends on data, model or method filled in."""
-    given = dataset.clients
-    clients = experiment.clients or given or 10
-    if given is not None and clients != given:
-        raise UserError(f"clients is {clients}; accepted: {given}, as the data come split")
-    if experiment.per_round is not None and experiment.per_round > clients:
-        raise UserError(f"per_round is {experiment.per_round}; accepted: at most the number of clients, {clients}")
-    if given is not None and experiment.samples_per_client is not None:
-        raise UserError("samples_per_client has no meaning: the data come split; accepted: leave it out")
-    target = experiment.target or default_target(experiment.dataset, experiment.model)
-    if experiment.stop_at_target and target is None:
-        raise UserError("stop_at_target needs a target, which this data set has none of; accepted: give a target too")
-    return experiment.but(
-        partition=experiment.partition or ("given" if given is not None else "dirichlet:0.5"),
-        clients=clients,
-        per_round=experiment.per_round or min(4, clients),
-        samples_per_client=None
-        if given is not None
-        else experiment.samples_per_client or default_samples(experiment.dataset, len(dataset.y_train), clients),
-        mean=dataset.mean,
-        std=dataset.std,
-        momentum=method.momentum if experiment.momentum is None else experiment.momentum,
-        target=target,
-        method={"name": experiment.method.name, "options": options_of(method)},
-    )
 
 
 def _absolute(dataset: str) -> str:

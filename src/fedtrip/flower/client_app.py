@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedtrip.flower.node import Node
-from fedtrip.flower.records import outcome_content, read_identity, read_task
+from fedtrip.flower.records import outcome_content, read_identity, read_job
 from fedtrip.training.one_thread import one_thread
 
 
@@ -32,9 +32,9 @@ def client_app(**defaults: str) -> ClientApp:
 
     @made.train()
     def train(message: Message, context: Context) -> Message:
-        task = read_task(message.content)
+        job = read_job(message.content)
         with one_thread():
-            outcome = Node(settings(context), task.run).do(task)
+            outcome = Node(settings(context), job.run).do(job)
         return Message(outcome_content(outcome), reply_to=message)
 
     @made.query("forget")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -17,17 +17,19 @@ from fedtrip.experiment.federation import Federation
 from fedtrip.flower.records import (
     NEVER,
     BadRecord,
-    RemoteTask,
+    RemoteJob,
     RunIdentity,
     identity_fields,
+    job_content,
     read_announcement,
     read_outcome,
     serialised_size,
-    task_content,
 )
-from fedtrip.methods.interface import Memory, Vectors
+from fedtrip.methods.interface import Memory
 from fedtrip.printable import one_line
-from fedtrip.training.client import Outcome, Task
+from fedtrip.tasks.interface import Sums
+from fedtrip.training.client import Job, Outcome
+from fedtrip.training.workbench import Question
 
 PATIENCE = 60.0
 """Seconds that are waited for nodes: at the start for all clients', later only if a round has too few."""
@@ -74,27 +76,25 @@ class FlowerEngine:
         """the round of the memory that each client's round under way started from"""
         self._wait_for(range(self._clients), self._clients)
 
-    def clients(self, tasks: Sequence[Task]) -> list[Outcome]:
-        wanted = [task.client for task in tasks]
-        self._wait_for(wanted, min(self._tolerance.min_clients, len(tasks)))
+    def work(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+        wanted = [job.client for job in jobs]
+        self._wait_for(wanted, min(self._tolerance.min_clients, len(jobs)))
         nodes = self._nodes()
-        remote = {task.client: self._remote(task) for task in tasks}
-        contents = {client: task_content(remote[client]) for client in wanted if client in nodes}
+        remote = {job.client: self._remote(job) for job in jobs}
+        contents = {client: job_content(remote[client]) for client in wanted if client in nodes}
         answers = self._ask(
             {nodes[client]: content for client, content in contents.items()}, "train", self._tolerance.round_timeout
         )
-        outcomes = []
         for client in wanted:
             if client not in nodes:
-                outcomes.append(self._without(client, None, "its node is not connected"))
+                yield self._without(client, None, "its node is not connected")
                 continue
             sent = serialised_size(contents[client])
             outcome = self._outcome(remote[client], nodes[client], answers.get(nodes[client]))
-            outcomes.append(replace(outcome, wire_down=sent))
-        return outcomes
+            yield replace(outcome, wire_down=sent)
 
-    def evaluate(self, model: Vectors) -> tuple[float, float]:
-        return self._here.evaluate(model)
+    def score(self, questions: Sequence[Question]) -> list[Sums]:
+        return self._here.score(questions)
 
     def close(self) -> None:
         """Nothing to free: the grid is Flower's."""
@@ -103,24 +103,24 @@ class FlowerEngine:
         """The run is finished: tell the nodes that are there."""
         self._ask({node: self._identity() for node in self._nodes().values()}, "query.forget", FORGETTING)
 
-    def _remote(self, task: Task) -> RemoteTask:
-        last = task.memory.last_round
-        if task.exchange == 0:  # in later exchanges the memory is that of the round under way
-            self._started_from[task.client] = NEVER if last is None else last
-        memory_round = self._started_from[task.client]
-        return RemoteTask(self._run, task.client, task.round, task.exchange, memory_round, task.received)
+    def _remote(self, job: Job) -> RemoteJob:
+        last = job.memory.last_round
+        if job.exchange == 0:  # in later exchanges the memory is that of the round under way
+            self._started_from[job.client] = NEVER if last is None else last
+        memory_round = self._started_from[job.client]
+        return RemoteJob(self._run, job.client, job.round, job.exchange, memory_round, job.received)
 
-    def _outcome(self, task: RemoteTask, node: int, answer: Message | None) -> Outcome:
+    def _outcome(self, job: RemoteJob, node: int, answer: Message | None) -> Outcome:
         if answer is None:
-            return self._without(task.client, node, f"no answer within {self._tolerance.round_timeout:g} s")
+            return self._without(job.client, node, f"no answer within {self._tolerance.round_timeout:g} s")
         if answer.has_error():
-            return self._without(task.client, node, f"error {answer.error.code}: {answer.error.reason}")
+            return self._without(job.client, node, f"error {answer.error.code}: {answer.error.reason}")
         try:
             announced = self._announced[node]
             assert announced is not None
-            outcome = read_outcome(answer.content, task, announced[1])
+            outcome = read_outcome(answer.content, job, announced[1])
         except BadRecord as problem:
-            return self._without(task.client, node, f"its answer cannot be read: {problem}")
+            return self._without(job.client, node, f"its answer cannot be read: {problem}")
         return replace(outcome, wire_up=serialised_size(answer.content), remote=True)
 
     def _without(self, client: int, node: int | None, why: str) -> Outcome:

@@ -15,7 +15,7 @@ from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation, prepare
 from fedtrip.flower.node_memory import NodeMemory
 from fedtrip.flower.own_data import NODES, node_federation, samples_of
-from fedtrip.flower.records import RemoteTask, RunIdentity
+from fedtrip.flower.records import RemoteJob, RunIdentity
 from fedtrip.training.client import Outcome
 from fedtrip.training.workbench import Workbench
 
@@ -41,14 +41,14 @@ class Node:
         """n_k of the node's client."""
         return self._federation.partition.samples(self.client)
 
-    def do(self, task: RemoteTask) -> Outcome:
+    def do(self, job: RemoteJob) -> Outcome:
         """The client's part of an exchange; what it remembers of it is on the disk before the server hears of it."""
-        if task.client != self.client:
-            raise UserError(f"the task is for client {task.client}, this node is client {self.client}")
+        if job.client != self.client:
+            raise UserError(f"the job is for client {job.client}, this node is client {self.client}")
         last = self._federation.method.exchanges - 1
-        start = (task.memory_round, last) if task.exchange == 0 else (task.round, task.exchange - 1)
-        outcome = self._bench.client(task.with_memory(self._memory.load(*start)))
-        self._memory.save(outcome.memory, task.exchange, started_from=task.memory_round)
+        start = (job.memory_round, last) if job.exchange == 0 else (job.round, job.exchange - 1)
+        outcome = self._bench.client(job.with_memory(self._memory.load(*start)))
+        self._memory.save(outcome.memory, job.exchange, started_from=job.memory_round)
         return outcome
 
     def forget(self) -> None:

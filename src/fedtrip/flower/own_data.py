@@ -13,10 +13,11 @@ from fedtrip.data.arrays import Array, as_inputs, as_labels
 from fedtrip.data.dataset import DataSet
 from fedtrip.data.normalisation import normalisation
 from fedtrip.errors import UserError
+from fedtrip.experiment.complete import CompleteExperiment, DataFacts, complete
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation
+from fedtrip.experiment.rules import Rules, make_rules
 from fedtrip.imports import import_object
-from fedtrip.methods import make_method, options_of
 from fedtrip.models import build_model
 from fedtrip.models.representation import Tap
 
@@ -55,20 +56,11 @@ def server_federation(experiment: Experiment, test: tuple[Tensor, Tensor]) -> Fe
         raise UserError(
             f"dataset '{NODES}' needs clients, mean and std in the experiment: nobody can measure them over all nodes"
         )
-    if experiment.stop_at_target and experiment.target is None:
-        raise UserError("stop_at_target needs a target; accepted: give a target too")
-    method = make_method(
-        experiment.method.name, experiment.method.options, model=experiment.model, dataset=experiment.dataset
-    )
-    complete = experiment.but(
-        partition="given",
-        samples_per_client=None,
-        per_round=experiment.per_round or min(4, experiment.clients),
-        momentum=method.momentum if experiment.momentum is None else experiment.momentum,
-        method={"name": experiment.method.name, "options": options_of(method)},
-    )
-    dataset = _dataset(complete, x_test[:0], y_test[:0], x_test, y_test, int(y_test.max()) + 1)
-    return _federation(complete, dataset)
+    rules = make_rules(experiment)
+    facts = DataFacts(samples=None, clients=experiment.clients, mean=experiment.mean, std=experiment.std or ())
+    whole = complete(experiment, rules, facts)
+    dataset = _dataset(whole, x_test[:0], y_test[:0], x_test, y_test, int(y_test.max()) + 1)
+    return _federation(whole, rules, dataset)
 
 
 def node_federation(
@@ -80,7 +72,8 @@ def node_federation(
         raise UserError(f"the node's samples have the shape {tuple(x.shape[1:])}; accepted: {sample_shape}")
     if int(y.max()) >= classes:
         raise UserError(f"the node's labels go up to {int(y.max())}; accepted: 0 to {classes - 1}")
-    return _federation(experiment, _dataset(experiment, x, y, x[:0], y[:0], classes))
+    whole = CompleteExperiment.of(experiment)
+    return _federation(whole, make_rules(whole), _dataset(whole, x, y, x[:0], y[:0], classes))
 
 
 def _dataset(
@@ -90,13 +83,9 @@ def _dataset(
     return DataSet(NODES, x_train, y_train, x_test, y_test, classes, mean, std)
 
 
-def _federation(experiment: Experiment, dataset: DataSet) -> Federation:
-    assert experiment.clients is not None
-    method = make_method(
-        experiment.method.name, experiment.method.options, model=experiment.model, dataset=experiment.dataset
-    )
+def _federation(experiment: CompleteExperiment, rules: Rules, dataset: DataSet) -> Federation:
     module = build_model(experiment.model, dataset.sample_shape, dataset.classes, experiment.seed)
-    if method.needs_representation:
+    if rules.method.needs_representation:
         Tap(module, experiment.representation).remove()
     partition = EverySample(experiment.clients, len(dataset.y_train))
-    return Federation(experiment, dataset, partition, module, method)
+    return Federation(experiment, dataset, partition, module, rules)

@@ -1,4 +1,4 @@
-"""What travels, as Flower's records: a task and its outcome, each vector one array of an array record."""
+"""What travels, as Flower's records: a job and its outcome, each vector one array of an array record."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from fedtrip.errors import UserError
-from fedtrip.methods.interface import Memory, Vectors
-from fedtrip.training.client import Outcome, Task
+from fedtrip.methods.interface import Memory
+from fedtrip.training.client import Job, Outcome
+from fedtrip.vectors import Vectors
 
 ACCEPTED = ("float32", "int64")
 """Types of what travels: vectors, and a module's integer buffers."""
@@ -38,8 +39,8 @@ class RunIdentity:
 
 
 @dataclass(frozen=True)
-class RemoteTask:
-    """A task as a node sees it: the memory is the node's own, and `memory_round` says which one to start from."""
+class RemoteJob:
+    """A job as a node sees it: the memory is the node's own, and `memory_round` says which one to start from."""
 
     run: RunIdentity
     client: int
@@ -48,9 +49,9 @@ class RemoteTask:
     memory_round: int
     received: Vectors
 
-    def with_memory(self, memory: Memory) -> Task:
-        """The task with the memory that the node has kept."""
-        return Task(self.client, self.round, self.exchange, self.received, memory)
+    def with_memory(self, memory: Memory) -> Job:
+        """The job with the memory that the node has kept."""
+        return Job(self.client, self.round, self.exchange, self.received, memory)
 
 
 @dataclass(frozen=True)
@@ -90,22 +91,22 @@ def _vector(name: str, array: Array) -> torch.Tensor:
     return torch.from_numpy(np.frombuffer(body, dtype=dtype).reshape(shape).copy())
 
 
-def task_content(task: RemoteTask) -> RecordDict:
+def job_content(job: RemoteJob) -> RecordDict:
     """The content of the message that asks a client for its part of an exchange."""
     described = {
-        **identity_fields(task.run),
-        "client": task.client,
-        "round": task.round,
-        "exchange": task.exchange,
-        "memory-round": task.memory_round,
+        **identity_fields(job.run),
+        "client": job.client,
+        "round": job.round,
+        "exchange": job.exchange,
+        "memory-round": job.memory_round,
     }
-    return RecordDict({"task": ConfigRecord(described), "received": to_arrays(task.received)})
+    return RecordDict({"job": ConfigRecord(described), "received": to_arrays(job.received)})
 
 
-def read_task(content: RecordDict) -> RemoteTask:
-    """The task that `task_content` wrote."""
-    fields = _config(content, "task")
-    return RemoteTask(
+def read_job(content: RecordDict) -> RemoteJob:
+    """The job that `job_content` wrote."""
+    fields = _config(content, "job")
+    return RemoteJob(
         run=read_identity(fields),
         client=_number(fields, "client"),
         round=_number(fields, "round"),
@@ -126,7 +127,7 @@ def outcome_content(outcome: Outcome) -> RecordDict:
     return RecordDict({"outcome": ConfigRecord(described), "upload": to_arrays(outcome.upload)})
 
 
-def read_outcome(content: RecordDict, asked: RemoteTask, samples: int) -> Outcome:
+def read_outcome(content: RecordDict, asked: RemoteJob, samples: int) -> Outcome:
     """The outcome that `outcome_content` wrote; `BadRecord` if it is of another client than the one asked."""
     fields = _config(content, "outcome")
     if _number(fields, "client") != asked.client:

@@ -20,7 +20,7 @@ from fedtrip.experiment.federation import Federation, prepare
 from fedtrip.flower.engine import Tolerance
 from fedtrip.flower.own_data import NODES, samples_of, server_federation
 from fedtrip.flower.server import run_on_grid
-from fedtrip.rounds.loop import RoundRecord
+from fedtrip.rounds.record import RoundRecord
 
 app = ServerApp()
 log = logging.getLogger("fedtrip")

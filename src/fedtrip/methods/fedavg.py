@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedtrip.methods.interface import Attaching, CostSymbols, Local, Memory, Method, Reply, Vectors
+from fedtrip.methods.interface import Attaching, CostSymbols, Method
 
 
 @dataclass(frozen=True)
@@ -13,8 +13,5 @@ class FedAvg(Method):
 
     title = "federated averaging: the baseline of every comparison"
 
-    def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:  # noqa: ARG002
-        return Reply(upload=local.train(received))
-
-    def attaching(self, cost: CostSymbols) -> Attaching:  # noqa: ARG002
+    def attaching(self, cost: CostSymbols) -> Attaching:
         return Attaching(0.0, "0", "0", from_paper=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,19 +9,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedtrip.methods.interface import (
-    Affine,
-    Attaching,
-    CostSymbols,
-    Local,
-    Memory,
-    Method,
-    Reply,
-    Server,
-    Upload,
-    Vectors,
-    mean,
-)
+from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Server, Uploads
+from fedtrip.vectors import Vectors
 
 
 @dataclass(frozen=True)
@@ -31,6 +19,7 @@ class FedDane(Method):
 
     title = "FedProx with a gradient correction, in two exchanges a round"
     exchanges = 2
+    means = ("gradient", "w")
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
     """μ, weight of the proximal term"""
@@ -52,10 +41,10 @@ class FedDane(Method):
     def expected(self, server: Server) -> Vectors:
         return {"gradient": server.w} if server.exchange == 0 else server.model
 
-    def aggregate(self, server: Server, uploads: Sequence[Upload]) -> Server:
+    def aggregate(self, server: Server, uploads: Uploads) -> Server:
         if server.exchange == 0:
-            return server.updated(g_t=mean(uploads, "gradient", self.weighting))
-        return server.updated(w=mean(uploads, "w", self.weighting))
+            return server.updated(g_t=uploads.mean("gradient"))
+        return server.updated(w=uploads.mean("w"))
 
     def attaching(self, cost: CostSymbols) -> Attaching:
         flops = 4 * cost.K * cost.w + cost.n * (cost.FP + cost.BP)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -10,20 +10,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedtrip.methods.interface import (
-    Affine,
-    Attaching,
-    CostSymbols,
-    Local,
-    Memory,
-    Method,
-    Reply,
-    Server,
-    Upload,
-    Vectors,
-    mean,
-    total,
-)
+from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Server, Uploads
+from fedtrip.vectors import Vectors
 
 
 @dataclass(frozen=True)
@@ -37,12 +25,13 @@ class FedDyn(Method):
     momentum = 0.0
     server_operations = 3
     weighting = "uniform"
+    totals = ("w",)
 
     alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.1
     """α, weight of the regulariser (the paper: 1 on MNIST)"""
 
     @classmethod
-    def defaults_for(cls, model: str, dataset: str, options: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003
+    def defaults_for(cls, model: str, dataset: str, options: Mapping[str, Any]) -> dict[str, Any]:
         return {"alpha": 1.0} if dataset == "mnist" else {}
 
     def start(self, w: Tensor) -> Vectors:
@@ -54,10 +43,10 @@ class FedDyn(Method):
         trained = local.train(received, Affine(a=self.alpha, c=torch.add(lambda_k, w, alpha=self.alpha).neg_()))
         return Reply(upload=trained, keep={"lambda_k": lambda_k - (trained["w"] - w).mul_(self.alpha)})
 
-    def aggregate(self, server: Server, uploads: Sequence[Upload]) -> Server:
-        moved = total(uploads, "w", "uniform") - len(uploads) * server.w.double()  # Σ_{k∈S} (w_k − w)
+    def aggregate(self, server: Server, uploads: Uploads) -> Server:
+        moved = uploads.total("w") - uploads.count * server.w.double()  # Σ_{k∈S} (w_k − w)
         h = server.state["h"] - (self.alpha / server.clients) * moved
-        return server.updated(w=mean(uploads, "w", self.weighting) - h / self.alpha, h=h)
+        return server.updated(w=uploads.mean("w") - h / self.alpha, h=h)
 
     def attaching(self, cost: CostSymbols) -> Attaching:
         return Attaching(4 * cost.K * cost.w, "4K|w|", "0", from_paper=True)

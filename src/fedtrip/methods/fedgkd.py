@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,19 +10,8 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from fedtrip.methods.interface import (
-    Attaching,
-    Batch,
-    CostSymbols,
-    Local,
-    Memory,
-    Method,
-    Reply,
-    Server,
-    Upload,
-    Vectors,
-    mean,
-)
+from fedtrip.methods.interface import Attaching, Batch, CostSymbols, Local, Memory, Method, Reply, Server, Uploads
+from fedtrip.vectors import Vectors
 
 
 @dataclass(frozen=True)
@@ -49,7 +37,7 @@ class FedGkd(Method):
             return server.model
         return {**server.model, "teacher": server.state["recent"][:filled].double().mean(dim=0)}
 
-    def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:  # noqa: ARG002
+    def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:
         model = {name: vector for name, vector in received.items() if name != "teacher"}
         if local.round == 1 or self.gamma == 0:
             return Reply(upload=local.train(model))
@@ -60,8 +48,8 @@ class FedGkd(Method):
 
         return Reply(upload=local.train(model, extra_loss=distillation))
 
-    def aggregate(self, server: Server, uploads: Sequence[Upload]) -> Server:
-        w = mean(uploads, "w", self.weighting).to(torch.float32)
+    def aggregate(self, server: Server, uploads: Uploads) -> Server:
+        w = uploads.mean("w").to(torch.float32)
         recent, seen = server.state["recent"].clone(), server.state["seen"]
         recent[int(seen) % self.models] = w
         return server.updated(w=w, recent=recent, seen=seen + 1)

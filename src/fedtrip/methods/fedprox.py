@@ -7,7 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Vectors
+from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply
+from fedtrip.vectors import Vectors
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class FedProx(Method):
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
     """μ, weight of the proximal term"""
 
-    def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:  # noqa: ARG002
+    def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:
         w = received["w"]
         return Reply(upload=local.train(received, Affine(a=self.mu, c=-self.mu * w)))
 

@@ -7,16 +7,18 @@ transport and bookkeeping are done around it, the same for every method and ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 from torch import Tensor
 
-Vectors = dict[str, Tensor]
-"""Named flat vectors. A model is such a dict: `w` (all trainable parameters) and, if the module has them,
-`buffers` (floating-point buffers, BatchNorm's statistics) and `counters` (integer buffers)."""
+from fedtrip.errors import UserError
+from fedtrip.families import METHOD
+from fedtrip.layout import Layout
+from fedtrip.registry import Rule
+from fedtrip.vectors import Vectors, size_in_bytes
 
 
 class Correction(Protocol):
@@ -48,10 +50,11 @@ class Affine:
 
 @dataclass(frozen=True)
 class Batch:
-    """What an extra loss term may look at: which local samples, the model's logits and (if asked for) its
-    representations of them, both with gradient."""
+    """What an extra loss term may look at: which local samples, their labels, the model's outputs and (if asked for)
+    its representations of them, both with gradient."""
 
     rows: Tensor
+    labels: Tensor
     logits: Tensor
     representation: Tensor | None
 
@@ -80,7 +83,18 @@ class Local(Protocol):
 
     @property
     def travel(self) -> float:
-        """How far `train` goes on a gradient that is constant and of length one: Kη, and more with momentum."""
+        """How far `train` goes on a gradient that is constant and of length one: Kη, and more with momentum.
+
+        Only for a method that says `needs_travel`: some optimizers have no such distance, and are refused with it.
+        """
+
+    @property
+    def labels(self) -> Tensor:
+        """The labels (or targets) of the local samples; `Batch.rows` are places in it."""
+
+    @property
+    def class_counts(self) -> Tensor:
+        """How many local samples each class has."""
 
     @property
     def initial(self) -> Tensor:
@@ -106,8 +120,8 @@ class Local(Protocol):
         """∇F_k on all local samples at once (weight decay's λw included), dropout off, buffers untouched."""
 
 
-MOMENTUM = "optimizer momentum"
-"""Name under which a kept momentum lies beside a memory's vectors; no method's vector has a space in its name."""
+OPTIMIZER, CODEC, PERSONAL = "optimizer ", "codec ", "personal "
+"""What the names of other vectors begin with beside the method's own, which have no space in their names."""
 
 
 @dataclass(frozen=True)
@@ -115,25 +129,39 @@ class Memory:
     """What one client keeps between its rounds. A client that was dropped or refused keeps what it had."""
 
     vectors: Vectors = field(default_factory=dict)
+    """the method's own"""
     last_round: int | None = None
-    momentum: Tensor | None = None
+    optimizer: Vectors = field(default_factory=dict)
+    """the local optimizer's state, where clients keep it"""
+    codec: Vectors = field(default_factory=dict)
+    """what an upload codec with error feedback has not sent yet"""
+    personal: Vectors = field(default_factory=dict)
+    """the parts of the model that never travel"""
 
     def __getitem__(self, name: str) -> Tensor:
         return self.vectors[name]
 
     def size_in_bytes(self) -> int:
         """What a client must store between its rounds."""
-        return sum(vector.nbytes for vector in self.packed().values())
+        return size_in_bytes(self.packed())
 
     def packed(self) -> Vectors:
-        """All vectors of the memory in one dict, the optimizer's momentum among them."""
-        return self.vectors if self.momentum is None else {**self.vectors, MOMENTUM: self.momentum}
+        """All vectors of the memory in one dict."""
+        return {
+            **self.vectors,
+            **{OPTIMIZER + name: vector for name, vector in self.optimizer.items()},
+            **{CODEC + name: vector for name, vector in self.codec.items()},
+            **{PERSONAL + name: vector for name, vector in self.personal.items()},
+        }
 
     @classmethod
     def unpacked(cls, vectors: Vectors, last_round: int | None) -> Memory:
         """The memory that `packed` made these vectors of."""
-        kept = {name: vector for name, vector in vectors.items() if name != MOMENTUM}
-        return cls(kept, last_round, vectors.get(MOMENTUM))
+        parts: dict[str, Vectors] = {prefix: {} for prefix in (OPTIMIZER, CODEC, PERSONAL, "")}
+        for name, vector in vectors.items():
+            prefix = next(prefix for prefix in parts if name.startswith(prefix))
+            parts[prefix][name.removeprefix(prefix)] = vector
+        return cls(parts[""], last_round, parts[OPTIMIZER], parts[CODEC], parts[PERSONAL])
 
     @property
     def is_new(self) -> bool:
@@ -159,6 +187,40 @@ class Upload:
 
     def __getitem__(self, name: str) -> Tensor:
         return self.vectors[name]
+
+
+@dataclass(frozen=True)
+class Uploads:
+    """The accepted uploads of an exchange, as `aggregate` sees them: what the rule of combining made of each name."""
+
+    count: int
+    """how many clients' uploads were accepted"""
+    means: Vectors
+    """by name: the weighted mean, or what another rule of combining has in its place; float64"""
+    totals: Vectors
+    kept: tuple[Upload, ...] = ()
+    """each upload on its own, in client order, where the method asks for that"""
+
+    def mean(self, name: str) -> Tensor:
+        """Σ_k p_k · vector_k in float64, p_k as the method's `weighting` says, added in client order."""
+        return _declared(self.means, name, "means")
+
+    def total(self, name: str) -> Tensor:
+        """Σ_k vector_k in float64, added in client order."""
+        return _declared(self.totals, name, "totals")
+
+    def each(self) -> tuple[Upload, ...]:
+        """Every upload, in client order; only for a method that says `needs_each`."""
+        if len(self.kept) != self.count:
+            raise UserError("the method looks at each upload without saying so; accepted: `needs_each = True`")
+        return self.kept
+
+
+def _declared(combined: Vectors, name: str, where: str) -> Tensor:
+    if name not in combined:
+        told = ", ".join(combined) or "none"
+        raise UserError(f"the method asks for '{name}', which its `{where}` does not name; named are: {told}")
+    return combined[name]
 
 
 @dataclass(frozen=True)
@@ -217,30 +279,13 @@ class Attaching:
 Weighting = Literal["samples", "uniform"]
 
 
-def total(uploads: Sequence[Upload], name: str, weighting: Weighting) -> Tensor:
-    """Σ_k weight_k · vector_k in float64, in client order, so that no engine can change its bits."""
-    result = torch.zeros_like(uploads[0][name], dtype=torch.float64)
-    for upload in sorted(uploads, key=lambda upload: upload.client):
-        weight = float(upload.samples) if weighting == "samples" else 1.0
-        result.add_(upload[name], alpha=weight)
-    return result
-
-
-def mean(uploads: Sequence[Upload], name: str, weighting: Weighting) -> Tensor:
-    """The mean of the clients' vectors, weighted by sample count or uniform, in float64."""
-    weights = sum(upload.samples for upload in uploads) if weighting == "samples" else len(uploads)
-    return total(uploads, name, weighting).div_(float(weights))
-
-
-class Method:
-    """Base of all methods: a frozen dataclass of hyper-parameters, and FedAvg's server around an abstract client.
+class Method(Rule):
+    """Base of all methods: a frozen dataclass of hyper-parameters; what a method does not say is FedAvg's.
 
     A method of one's own subclasses it, decorated with `@dataclass(frozen=True)`; the fields are its options,
     checked by their type annotations (pydantic's `Annotated[float, Field(ge=0)]` gives a range).
     """
 
-    title: ClassVar[str] = ""
-    """What it is, in one line."""
     momentum: ClassVar[float] = 0.9
     """Default momentum of the local optimizer."""
     weighting: ClassVar[Weighting] = "samples"
@@ -249,15 +294,29 @@ class Method:
     """Exchanges (down and up) in a round."""
     server_operations: ClassVar[int] = 0
     """Multiply-adds of the server for each parameter and round, beside the mean of the uploads."""
+    means: ClassVar[tuple[str, ...]] = ("w",)
+    """The vectors of which `aggregate` takes the mean."""
+    totals: ClassVar[tuple[str, ...]] = ()
+    """The vectors of which `aggregate` takes the sum; a rule of combining other than the mean has none."""
+    needs_each: ClassVar[bool] = False
+    """Whether `aggregate` looks at each upload on its own."""
     needs_representation: ClassVar[bool] = False
     """Whether `Local.representations` and `Batch.representation` are used."""
+    needs_travel: ClassVar[bool] = False
+    """Whether `Local.travel` is used."""
+    optimizers: ClassVar[tuple[str, ...] | None] = None
+    """The local optimizers that its mathematics fits; None if any does."""
 
     @classmethod
-    def defaults_for(cls, model: str, dataset: str, options: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003
+    def defaults_for(cls, model: str, dataset: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """Defaults that depend on the model or the data set, as some of the paper's do, or on the options given."""
         return {}
 
-    def start(self, w: Tensor) -> Vectors:  # noqa: ARG002
+    def stays(self, layout: Layout) -> frozenset[str]:
+        """The names of the parameters and buffers that never travel: each client has its own, a newcomer the first."""
+        return frozenset()
+
+    def start(self, w: Tensor) -> Vectors:
         """The server's own state before the first round."""
         return {}
 
@@ -266,8 +325,8 @@ class Method:
         return server.model
 
     def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:
-        """A chosen client's part of this exchange."""
-        raise NotImplementedError
+        """A chosen client's part of this exchange: FedAvg's, it trains what it received and sends it back."""
+        return Reply(upload=local.train(received))
 
     def expected(self, server: Server) -> Vectors:
         """Vectors like those that a client sends in this exchange: it is an error if its code sends others.
@@ -276,10 +335,19 @@ class Method:
         """
         return server.model
 
-    def aggregate(self, server: Server, uploads: Sequence[Upload]) -> Server:
+    def aggregate(self, server: Server, uploads: Uploads) -> Server:
         """w ← mean of the uploads."""
-        return server.updated(w=mean(uploads, "w", self.weighting))
+        return server.updated(w=uploads.mean("w"))
 
-    def attaching(self, cost: CostSymbols) -> Attaching | None:  # noqa: ARG002
+    def attaching(self, cost: CostSymbols) -> Attaching | None:
         """The cost of the attaching operations as in the paper's Table 8; None if it is not declared."""
         return None
+
+
+def make_method(name: str, options: Mapping[str, Any], *, model: str, dataset: str) -> Method:
+    """The method with these options; others take their defaults for the model and the data set."""
+    choice = METHOD.read({"name": name, **options})
+    cls = METHOD.find(choice.name)
+    assert issubclass(cls, Method)
+    made: Method = METHOD.make(choice, **cls.defaults_for(model, dataset, choice.options))
+    return made

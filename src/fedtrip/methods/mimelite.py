@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,19 +9,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedtrip.methods.interface import (
-    Affine,
-    Attaching,
-    CostSymbols,
-    Local,
-    Memory,
-    Method,
-    Reply,
-    Server,
-    Upload,
-    Vectors,
-    mean,
-)
+from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Server, Uploads
+from fedtrip.vectors import Vectors
 
 
 @dataclass(frozen=True)
@@ -32,6 +20,8 @@ class MimeLite(Method):
     title = "clients step with the server's momentum, renewed from full-batch gradients; no local momentum"
     momentum = 0.0
     server_operations = 2
+    means = ("w", "gradient")
+    optimizers = ("sgd",)  # its step is (1−β)g + βs and nothing else
 
     beta: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """β, the server's momentum"""
@@ -42,7 +32,7 @@ class MimeLite(Method):
     def broadcast(self, server: Server) -> Vectors:
         return {**server.model, "s": server.state["s"]}
 
-    def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:  # noqa: ARG002
+    def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:
         gradient = local.gradient(received)
         momentum = Affine(a=0.0, c=self.beta / (1 - self.beta) * received["s"])  # (1−β)(g + β/(1−β)·s)
         trained = local.train(received, momentum, lr_scale=1 - self.beta)
@@ -51,9 +41,9 @@ class MimeLite(Method):
     def expected(self, server: Server) -> Vectors:
         return {**server.model, "gradient": server.w}
 
-    def aggregate(self, server: Server, uploads: Sequence[Upload]) -> Server:
-        s = (1 - self.beta) * mean(uploads, "gradient", self.weighting) + self.beta * server.state["s"]
-        return server.updated(w=mean(uploads, "w", self.weighting), s=s)
+    def aggregate(self, server: Server, uploads: Uploads) -> Server:
+        s = (1 - self.beta) * uploads.mean("gradient") + self.beta * server.state["s"]
+        return server.updated(w=uploads.mean("w"), s=s)
 
     def attaching(self, cost: CostSymbols) -> Attaching:
         return Attaching(cost.n * (cost.FP + cost.BP), "n(FP+BP)", "2|w|", from_paper=True)

@@ -9,7 +9,8 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from fedtrip.methods.interface import Attaching, Batch, CostSymbols, Local, Memory, Method, Reply, Vectors
+from fedtrip.methods.interface import Attaching, Batch, CostSymbols, Local, Memory, Method, Reply
+from fedtrip.vectors import Vectors
 
 DEAD_EPS = 1e-4
 """Floor of a representation's norm: the cosine of a dead, all-zero representation is 0, with a bounded gradient."""

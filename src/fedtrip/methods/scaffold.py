@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -10,20 +9,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedtrip.methods.interface import (
-    Affine,
-    Attaching,
-    CostSymbols,
-    Local,
-    Memory,
-    Method,
-    Reply,
-    Server,
-    Upload,
-    Vectors,
-    mean,
-    total,
-)
+from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Server, Uploads
+from fedtrip.vectors import Vectors
 
 
 @dataclass(frozen=True)
@@ -34,6 +21,8 @@ class Scaffold(Method):
     momentum = 0.0
     weighting = "uniform"
     server_operations = 3
+    totals = ("delta_c",)
+    optimizers = ("sgd",)  # K steps of length η are what (w − w_k)/(Kη) takes for granted
 
     option: Literal["I", "II"] = "II"
     """how a client renews c_k: I, the gradient on all its data; II, from the way it went"""
@@ -57,10 +46,10 @@ class Scaffold(Method):
     def expected(self, server: Server) -> Vectors:
         return {**server.model, "delta_c": server.w}
 
-    def aggregate(self, server: Server, uploads: Sequence[Upload]) -> Server:
+    def aggregate(self, server: Server, uploads: Uploads) -> Server:
         w = server.w.double()
-        w = w + self.eta_g * (mean(uploads, "w", self.weighting) - w)
-        c = server.state["c"] + total(uploads, "delta_c", "uniform") / server.clients
+        w = w + self.eta_g * (uploads.mean("w") - w)
+        c = server.state["c"] + uploads.total("delta_c") / server.clients
         return server.updated(w=w, c=c)
 
     def attaching(self, cost: CostSymbols) -> Attaching:

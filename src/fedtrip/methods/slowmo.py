@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,18 +9,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedtrip.methods.interface import (
-    Attaching,
-    CostSymbols,
-    Local,
-    Memory,
-    Method,
-    Reply,
-    Server,
-    Upload,
-    Vectors,
-    mean,
-)
+from fedtrip.methods.interface import Attaching, CostSymbols, Method, Server, Uploads
+from fedtrip.vectors import Vectors
 
 
 @dataclass(frozen=True)
@@ -40,13 +29,10 @@ class SlowMo(Method):
     def start(self, w: Tensor) -> Vectors:
         return {"u": torch.zeros_like(w, dtype=torch.float64)}
 
-    def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:  # noqa: ARG002
-        return Reply(upload=local.train(received))
-
-    def aggregate(self, server: Server, uploads: Sequence[Upload]) -> Server:
+    def aggregate(self, server: Server, uploads: Uploads) -> Server:
         w, eta = server.w.double(), server.lr
-        u = self.beta * server.state["u"] + (w - mean(uploads, "w", self.weighting)) / eta
+        u = self.beta * server.state["u"] + (w - uploads.mean("w")) / eta
         return server.updated(w=w - self.alpha * eta * u, u=u)
 
-    def attaching(self, cost: CostSymbols) -> Attaching:  # noqa: ARG002
+    def attaching(self, cost: CostSymbols) -> Attaching:
         return Attaching(0.0, "0", "0", from_paper=False)  # its work is on the server

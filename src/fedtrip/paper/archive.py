@@ -22,10 +22,12 @@ from fedtrip.experiment.defaults import default_target
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.own_code import own_code
 from fedtrip.files.atomic import write_text
-from fedtrip.methods import make_method, options_of
-from fedtrip.rounds.loop import RoundRecord, record_from_json
+from fedtrip.methods.interface import make_method
+from fedtrip.registry import options_of
+from fedtrip.rounds.record import RoundRecord, record_from_json
 from fedtrip.runs.history import History
 from fedtrip.runs.result import Result
+from fedtrip.tasks.interface import ACCURACY
 
 EACH = "each"
 """The key of a column that has one value for all rounds."""
@@ -73,6 +75,7 @@ class Archive:
         """Keep a finished run. Its file is replaced in one step, so a reader never sees half a line."""
         run = Archived(
             experiment=result.experiment,
+            goal=result.goal,
             records=result.records,
             ended=result.ended,
             gflops_per_round=result.gflops_per_round,
@@ -181,6 +184,7 @@ def _from_json(line: dict[str, Any]) -> Archived:
     }
     return Archived(
         experiment=Experiment(**line["experiment"]),
+        goal=ACCURACY,  # the paper has no other task
         records=tuple(
             record_from_json({"round": number + 1, **{name: column[number] for name, column in whole.items()}})
             for number in range(count)

@@ -23,7 +23,7 @@ from fedtrip.experiment.preparer import Preparer
 from fedtrip.paper.archive import Archive, identity
 from fedtrip.paper.entry import Entry, Findings, Line, OnStep
 from fedtrip.report import write_report
-from fedtrip.rounds.loop import RoundRecord
+from fedtrip.rounds.record import RoundRecord
 from fedtrip.runs.folder import remove_run
 
 RUNS, WORK = "runs", "unfinished"

@@ -6,8 +6,8 @@ from typing import Any
 
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.presets import preset_options
-from fedtrip.methods import IN_TABLES
 from fedtrip.paper.entry import Line
+from fedtrip.paper_methods import IN_TABLES
 
 MODEL_TITLES = {"mlp": "MLP", "cnn": "CNN", "alexnet": "AlexNet"}
 DATASET_TITLES = {

@@ -22,7 +22,7 @@ from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation
 from fedtrip.experiment.own_code import without_method
-from fedtrip.partitions.draws import label_counts
+from fedtrip.partitions.interface import label_counts
 from fedtrip.runs.history import History
 from fedtrip.runs.result import Result
 from fedtrip.training.client import FROZEN_BATCH

@@ -20,7 +20,8 @@ from fedtrip import ram
 from fedtrip.errors import UserError
 from fedtrip.files.atomic import is_leftover, replacing, sync
 from fedtrip.files.tensor_file import raw_bytes, save_file
-from fedtrip.methods.interface import Memory, Vectors
+from fedtrip.methods.interface import Memory
+from fedtrip.vectors import Vectors
 
 
 class ClientStore:

@@ -24,9 +24,9 @@ from safetensors import SafetensorError
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment, difference
 from fedtrip.files.atomic import is_leftover, replacing, sync
-from fedtrip.methods.interface import Vectors
-from fedtrip.rounds.loop import FederationState
 from fedtrip.rounds.memories import ClientStore, read_vectors, write_vectors
+from fedtrip.rounds.state import FederationState
+from fedtrip.vectors import Vectors
 
 SCHEMA = 3
 """Earlier ones did not say which memories and which records are theirs: they are refused, not guessed at."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from fedtrip.errors import UserError
-from fedtrip.rounds.loop import RoundRecord
+from fedtrip.rounds.record import RoundRecord
 from fedtrip.runs.folder import EVENTS, read_records
 
 if TYPE_CHECKING:

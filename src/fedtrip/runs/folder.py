@@ -15,7 +15,7 @@ from torch import Tensor
 from fedtrip.errors import UserError, shortened
 from fedtrip.experiment.description import Experiment
 from fedtrip.files.atomic import check_parent_writable, is_leftover, replacing
-from fedtrip.rounds.loop import RoundRecord, record_from_json
+from fedtrip.rounds.record import RoundRecord, record_from_json
 from fedtrip.runs.seal import check_files, check_model, check_summary
 
 EXPERIMENT, METRICS, MODEL, SUMMARY, SNAPSHOTS, CHECKPOINT, EVENTS = (

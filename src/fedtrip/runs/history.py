@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedtrip.experiment.description import Experiment
-from fedtrip.rounds.loop import RoundRecord, first_round_reaching
+from fedtrip.rounds.record import RoundRecord, first_round_reaching
+from fedtrip.tasks.interface import Goal
 
 if TYPE_CHECKING:
     import pandas
@@ -20,6 +21,8 @@ class History:
     """A finished run without its model."""
 
     experiment: Experiment
+    goal: Goal
+    """the score that its target is about"""
     records: tuple[RoundRecord, ...]
     ended: str | None
     """why the run ended before its last round; None if it did not, or reached its target"""
@@ -30,18 +33,19 @@ class History:
 
     def rounds_to(self, target: float) -> int | None:
         """The first round whose test accuracy is at least the target; None if it was never reached."""
-        return first_round_reaching(self.records, target)
+        return first_round_reaching(self.records, target, self.goal)
 
     @property
     def curve(self) -> list[tuple[int, float]]:
-        """(round, test accuracy) of every evaluated round."""
-        return [(r.round, r.accuracy) for r in self.records if r.accuracy is not None]
+        """(round, score of the goal on the test set) of every evaluated round."""
+        scores = ((record.round, record.scores.get(self.goal.score)) for record in self.records)
+        return [(number, score) for number, score in scores if score is not None]
 
     def frame(self) -> pandas.DataFrame:
         """The records as a data frame, one row a round."""
         import pandas
 
-        return pandas.DataFrame([vars(record) for record in self.records])
+        return pandas.DataFrame([_flat(record) for record in self.records])
 
     @property
     def final_accuracy(self) -> float | None:
@@ -75,3 +79,10 @@ class History:
             "gmacs": sum(r.macs for r in counted) / 1e9,
             "megabytes": sum(r.bytes_down + r.bytes_up for r in counted) / 1e6,
         }
+
+
+def _flat(record: RoundRecord) -> dict[str, Any]:
+    """A record with each score in a column of its own."""
+    columns = record.as_json()
+    scores = columns.pop("scores")
+    return {"round": columns.pop("round"), **scores, **columns}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from fedtrip._version import __version__
 from fedtrip.errors import UserError
 from fedtrip.runs.history import History
-from fedtrip.training.flat_model import state_sha256
 from fedtrip.training.predictor import Predictor
+from fedtrip.vectors import state_sha256
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -57,6 +57,7 @@ class Result(History):
         return {
             "method": self.experiment.method.name,
             "rounds": len(self.records),
+            "goal": asdict(self.goal),
             "target": target,
             "rounds_to_target": reached,
             "final_accuracy": self.final_accuracy,

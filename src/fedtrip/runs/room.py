@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from fedtrip.experiment.description import Experiment
-from fedtrip.rounds.loop import FederationState
+from fedtrip.rounds.state import FederationState
 
 
 def warn_if_no_room(experiment: Experiment, state: FederationState, size: int, out: Path | None) -> None:

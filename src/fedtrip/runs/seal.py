@@ -15,7 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from fedtrip.errors import UserError
-from fedtrip.training.flat_model import state_sha256
+from fedtrip.vectors import state_sha256
 
 FILES, ITSELF = "files_sha256", "summary_sha256"
 """The summary's entries: a table of the other files, and the digest of all its other entries."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -20,7 +18,8 @@ from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment, difference
 from fedtrip.files.atomic import is_leftover, sync, write_json, write_text
 from fedtrip.files.lock import FolderLock
-from fedtrip.rounds.loop import FederationState, RoundRecord
+from fedtrip.rounds.record import RoundRecord
+from fedtrip.rounds.state import FederationState
 from fedtrip.runs.checkpoint import Checkpoint
 from fedtrip.runs.folder import (
     CHECKPOINT,
@@ -218,9 +217,7 @@ def _remove_half_written(out: Path) -> None:
 
 
 def _line(record: RoundRecord) -> str:
-    """JSON has no infinity: a loss that is not finite is null."""
-    finite = record.loss is None or math.isfinite(record.loss)
-    return json.dumps(vars(record if finite else replace(record, loss=None)), allow_nan=False) + "\n"
+    return json.dumps(record.as_json(), allow_nan=False) + "\n"
 
 
 def _check_same(experiment: Experiment, stored: Experiment, out: Path) -> None:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from fedtrip.methods.interface import Affine, Batch, Correction, ExtraLoss, Memory, Method, Vectors
+from fedtrip.codecs.interface import Codec, StreamOf
+from fedtrip.errors import UserError
+from fedtrip.layout import Travelling
+from fedtrip.methods.interface import Affine, Batch, Correction, ExtraLoss, Memory, Method
 from fedtrip.models.representation import Tap
+from fedtrip.optimizers._clip import Clip
+from fedtrip.optimizers.interface import Optimizer
 from fedtrip.randomness import stream, torch_seed
+from fedtrip.tasks.classification import Classification
+from fedtrip.tasks.interface import Task
 from fedtrip.training.costs import PassCost
 from fedtrip.training.flat_model import FlatModel
+from fedtrip.vectors import Vectors
 
 FROZEN_BATCH = 500
 """Samples at once where no optimizer step depends on it: frozen networks, full gradients, evaluation."""
@@ -27,16 +35,21 @@ class LocalSettings:
     seed: int
     epochs: int
     batch_size: int
-    lr: float
-    momentum: float
+    lr: Callable[[int], float]
+    """the learning rate of each round"""
     weight_decay: float
+    optimizer: Optimizer
     keep_optimizer_state: bool
+    clip: Clip | None
+    codec: Codec
+    task: Task
+    classes: int
     needs_representation: bool
     representation: str | None
 
 
 @dataclass(frozen=True)
-class Task:
+class Job:
     """One chosen client's work in one exchange: what it receives, and what it remembers."""
 
     client: int
@@ -48,7 +61,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a task: the upload, the memory the client would keep, and the multiply-adds it cost."""
+    """What came of a job: the upload, the memory the client would keep, and the multiply-adds it cost."""
 
     client: int
     samples: int
@@ -65,13 +78,12 @@ class Outcome:
     """whether it comes from another machine, which may send anything, and not from the method's code on this one"""
 
 
-def travel(lr: float, beta: float, steps: int, *, kept: bool = False) -> float:
-    """How far so many steps go on a constant gradient of length one: η Σ_j (1 − β^j)/(1 − β).
+class Samples(NamedTuple):
+    """The samples of one step: their places among the client's, inputs and labels."""
 
-    With kept momentum every step is η/(1 − β) long, as if the gradient had always been that one.
-    """
-    lost = 0.0 if kept else beta * (1 - beta**steps) / (1 - beta)
-    return lr * (steps - lost) / (1 - beta)
+    rows: Tensor
+    x: Tensor
+    y: Tensor
 
 
 class ClientLocal:
@@ -84,23 +96,34 @@ class ClientLocal:
         x: Tensor,
         y: Tensor,
         settings: LocalSettings,
-        task: Task,
+        job: Job,
         cost: PassCost,
     ) -> None:
-        self.round, self.exchange, self.lr = task.round, task.exchange, settings.lr
-        self.initial = initial
-        self.momentum = task.memory.momentum
+        self.round, self.exchange, self.lr = job.round, job.exchange, settings.lr(job.round)
+        self.initial, self.labels = initial, y
+        self.optimizer_state = dict(job.memory.optimizer)
+        """what the optimizer leaves for the client's next round, of every training of this one"""
         self.macs = 0
-        self._flat, self._x, self._y, self._settings, self._task, self._cost = flat, x, y, settings, task, cost
+        self._trainings = 0
+        self._flat, self._x, self.settings, self._job, self._cost = flat, x, settings, job, cost
 
     @property
     def steps(self) -> int:
-        return self._settings.epochs * math.ceil(len(self._y) / self._settings.batch_size)
+        return self.settings.epochs * math.ceil(len(self.labels) / self.settings.batch_size)
 
     @property
     def travel(self) -> float:
-        settings = self._settings
-        return travel(settings.lr, settings.momentum, self.steps, kept=settings.keep_optimizer_state)
+        settings = self.settings
+        distance = settings.optimizer.travel(self.lr, self.steps, kept=settings.keep_optimizer_state)
+        if distance is None:
+            raise UserError(
+                "the method asks for `travel`, which the optimizer does not have; say `needs_travel = True`"
+            )
+        return distance
+
+    @property
+    def class_counts(self) -> Tensor:
+        return torch.bincount(self.labels, minlength=self.settings.classes)
 
     def train(
         self,
@@ -110,52 +133,99 @@ class ClientLocal:
         *,
         lr_scale: float = 1.0,
     ) -> Vectors:
-        """K steps of h ← g + a·w + c (+ λw), m ← βm + h, w ← w − ηm with the momentum m.
+        """K steps of the optimizer in the direction h = g + a·w + c, and its own weight decay λ.
 
-        c is laid into the gradient vector, autograd adds g to it, and the optimizer's fused kernel adds a·w as if it
-        were weight decay: an affine correction costs next to nothing. m is zero at the start of the round unless the
-        client keeps it.
+        c is laid into the gradient vector, autograd adds g to it, and the optimizer takes a: with SGD's fused kernel an
+        affine correction costs next to nothing.
         """
-        settings, flat = self._settings, self._flat
-        beta, lr = settings.momentum, settings.lr * lr_scale
+        settings, flat = self.settings, self._flat
+        optimizer, lr, w, g = settings.optimizer, self.lr * lr_scale, flat.w, flat.g
         affine = correction if isinstance(correction, Affine) else None
-        decay = settings.weight_decay + (affine.a if affine is not None else 0.0)
-        constant = affine.c if affine is not None else None
-        other = correction if affine is None else None
-        w, g = flat.w, flat.g
+        linear = affine.a if affine is not None else 0.0
         flat.load(start)
-        momentum = torch.zeros_like(w) if self.momentum is None else self.momentum.clone()
+        state = self._first_state()
         tap = Tap(flat.module, settings.representation) if extra_loss and settings.needs_representation else None
-        dense = flat.dense if extra_loss is None else None
         flat.module.train()
         try:
-            for rows, x, y in self._batches():
-                if constant is not None:
-                    g.copy_(constant)
-                elif other is not None or dense is None:
-                    g.zero_()
-                if other is not None:
-                    other.add_to(g, w)
-                if dense is not None:
-                    dense.gradient(x, y, accumulate=constant is not None or other is not None)
+            for samples in self._batches():
+                if settings.clip is None:
+                    self._direction(samples, correction, extra_loss, tap)
+                    optimizer.step(w, g, state, lr=lr, linear=linear, decay=settings.weight_decay)
                 else:
-                    logits = flat.module(x)
-                    loss = functional.cross_entropy(logits, y)
-                    if extra_loss is not None:
-                        loss = loss + extra_loss(Batch(rows, logits, tap.take() if tap else None))
-                    loss.backward()  # type: ignore[no-untyped-call]
-                sgd_step(w, g, momentum, lr=lr, beta=beta, decay=decay)
+                    self._clipped_direction(settings.clip, samples, correction, extra_loss, tap)
+                    optimizer.step(w, g, state, lr=lr, linear=0.0, decay=settings.weight_decay)
         finally:
             if tap is not None:
                 tap.remove()
-        operations = 1 + (beta > 0) + (settings.weight_decay > 0) + (correction.operations() if correction else 0)
-        self.macs += self._cost.training * settings.epochs * len(self._y) + self.steps * operations * w.numel()
-        if settings.keep_optimizer_state and beta:
-            self.momentum = momentum
+        operations = optimizer.operations + (settings.weight_decay > 0) + (correction.operations() if correction else 0)
+        self.macs += self._cost.training * settings.epochs * len(self.labels) + self.steps * operations * w.numel()
+        self._keep_state(state)
         return flat.model()
 
+    def _direction(
+        self, samples: Samples, correction: Correction | None, extra_loss: ExtraLoss | None, tap: Tap | None
+    ) -> None:
+        """Write g + correction into the gradient vector; of an affine correction only its constant c."""
+        flat, g, (rows, x, y) = self._flat, self._flat.g, samples
+        dense = flat.dense if extra_loss is None and isinstance(self.settings.task, Classification) else None
+        constant = correction.c if isinstance(correction, Affine) else None
+        other = None if isinstance(correction, Affine) else correction
+        if constant is not None:
+            g.copy_(constant)
+        elif other is not None or dense is None:
+            g.zero_()
+        if other is not None:
+            other.add_to(g, flat.w)
+        if dense is not None:
+            dense.gradient(x, y, accumulate=constant is not None or other is not None)
+            return
+        outputs = flat.module(x)
+        loss = self.settings.task.loss(outputs, y)
+        if extra_loss is not None:
+            loss = loss + extra_loss(Batch(rows, y, outputs, tap.take() if tap else None))
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def _clipped_direction(
+        self,
+        clip: Clip,
+        samples: Samples,
+        correction: Correction | None,
+        extra_loss: ExtraLoss | None,
+        tap: Tap | None,
+    ) -> None:
+        """The same with all of the correction, and cut to length: the gradient alone, or what is left in the end."""
+        g = self._flat.g
+        self._direction(samples, None, extra_loss, tap)
+        if clip.of == "gradient":
+            clip.cut(g)
+        if correction is not None:
+            correction.add_to(g, self._flat.w)
+        if clip.of == "step":
+            clip.cut(g)
+
+    def _first_state(self) -> Vectors:
+        """The optimizer's state before the first step: new, or what this training of the last round left.
+
+        Every training of a round has its own: a second one does not go on with the first one's momentum.
+        """
+        self._trainings += 1
+        kept = {
+            name.removeprefix(self._prefix): vector.clone()
+            for name, vector in self._job.memory.optimizer.items()
+            if name.startswith(self._prefix)
+        }
+        return kept if kept else self.settings.optimizer.start(self._flat.w)
+
+    def _keep_state(self, state: Vectors) -> None:
+        if self.settings.keep_optimizer_state:
+            self.optimizer_state |= {self._prefix + name: vector for name, vector in state.items()}
+
+    @property
+    def _prefix(self) -> str:
+        return f"{self._trainings}."
+
     def representations(self, model: Mapping[str, Tensor]) -> Tensor:
-        tap = Tap(self._flat.module, self._settings.representation)
+        tap = Tap(self._flat.module, self.settings.representation)
         try:
             return torch.cat([tap.take() for _ in self._frozen_outputs(model)])
         finally:
@@ -170,41 +240,46 @@ class ClientLocal:
         flat.load(model)
         flat.g.zero_()
         flat.module.eval()
-        for x, y in zip(torch.split(self._x, FROZEN_BATCH), torch.split(self._y, FROZEN_BATCH), strict=True):
-            loss = functional.cross_entropy(flat.module(flat.prepared(x)), y, reduction="sum")
+        for x, y in zip(torch.split(self._x, FROZEN_BATCH), torch.split(self.labels, FROZEN_BATCH), strict=True):
+            loss = self.settings.task.summed_loss(flat.module(flat.prepared(x)), y)
             loss.backward()  # type: ignore[no-untyped-call]
-        self.macs += self._cost.training * len(self._y)
-        return (flat.g / len(self._y)).add_(flat.w, alpha=self._settings.weight_decay)
+        self.macs += self._cost.training * len(self.labels)
+        return (flat.g / len(self.labels)).add_(flat.w, alpha=self.settings.weight_decay)
 
     def _frozen_outputs(self, model: Mapping[str, Tensor]) -> Iterator[Tensor]:
         self._flat.load(model)
         self._flat.module.eval()
-        self.macs += self._cost.forward * len(self._y)
+        self.macs += self._cost.forward * len(self.labels)
         for x in torch.split(self._x, FROZEN_BATCH):
             with torch.no_grad():
                 yield self._flat.module(self._flat.prepared(x))
 
-    def _batches(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    def _batches(self) -> Iterator[Samples]:
         """Every epoch in a new order, a function of seed, round and client alone; the generator that dropout
         uses is seeded the same way."""
-        settings, key = self._settings, (self.round, self._task.client)
+        settings, key = self.settings, (self.round, self._job.client)
         generator = stream(settings.seed, "batches", *key)
         torch.default_generator.manual_seed(torch_seed(settings.seed, "dropout", *key))
         for _ in range(settings.epochs):
-            for rows in torch.split(torch.from_numpy(generator.permutation(len(self._y))), settings.batch_size):
-                yield rows, self._flat.prepared(self._x.index_select(0, rows)), self._y.index_select(0, rows)
+            for rows in torch.split(torch.from_numpy(generator.permutation(len(self.labels))), settings.batch_size):
+                yield Samples(
+                    rows, self._flat.prepared(self._x.index_select(0, rows)), self.labels.index_select(0, rows)
+                )
 
 
-def sgd_step(w: Tensor, g: Tensor, momentum: Tensor, *, lr: float, beta: float, decay: float) -> None:
-    """h ← g + decay·w; m ← βm + h; w ← w − η·m: `torch.optim.SGD`'s own kernel, one pass over the vectors."""
-    torch._fused_sgd_(
-        [w], [g], [momentum] if beta else [],
-        lr=lr, momentum=beta, weight_decay=decay, dampening=0.0, nesterov=False, maximize=False, is_first_step=False,
-    )  # fmt: skip
+def perform(method: Method, job: Job, local: ClientLocal, travelling: Travelling, first: Vectors) -> Outcome:
+    """The method's client part, run with its tools, and its upload as it travels; `first` is the initial model."""
+    memory = job.memory
+    received = travelling.whole(job.received, first, memory.personal) if travelling else job.received
+    reply = method.client(received, memory, local)
+    upload = travelling.cut(reply.upload) if travelling else reply.upload
+    personal = travelling.personal(reply.upload) if travelling and "w" in reply.upload else memory.personal
+    streams = codec_streams(local.settings.seed, job.round, job.client, job.exchange)
+    payload, residuals = local.settings.codec.encode(upload, job.received, memory.codec, streams)
+    kept = Memory(reply.keep, job.round, local.optimizer_state, residuals, personal)
+    return Outcome(job.client, len(local.labels), payload, kept, local.macs)
 
 
-def perform(method: Method, task: Task, local: ClientLocal, samples: int) -> Outcome:
-    """The method's client part, run with its tools."""
-    reply = method.client(task.received, task.memory, local)
-    memory = replace(task.memory, vectors=reply.keep, last_round=task.round, momentum=local.momentum)
-    return Outcome(task.client, samples, reply.upload, memory, local.macs)
+def codec_streams(seed: int, t: int, client: int, exchange: int) -> StreamOf:
+    """The generators that a codec draws from, the same at the client and at the server."""
+    return lambda name: stream(seed, f"codec {name}", t, client, exchange)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
-from fedtrip.methods.interface import Vectors
+from fedtrip.layout import Layout, Part
 from fedtrip.training.accelerate import accelerate, in_order
 from fedtrip.training.dense import dense_chain
+from fedtrip.vectors import Vectors
 
 
 class FlatModel:
@@ -20,9 +20,9 @@ class FlatModel:
     floating-point ones as `buffers`, integer ones as `counters`; the others are reset whenever a model is loaded,
     so that nothing passes from one client to the next.
 
-    The copy is made faster for inputs of `sample_shape` (see `fedtrip.training.accelerate`), and weights lie in w in
-    the order in which their products are fastest. `watched` names a layer whose output somebody looks at. `dense` is
-    the module as a chain of fully connected layers, if it is one.
+    The copy is made faster for inputs of `sample_shape` (`fedtrip.training.accelerate`), and weights lie in w in the order in
+    which their products are fastest. `watched` names a layer whose output somebody looks at. `dense` is the module as
+    a chain of fully connected layers, if it is one.
     """
 
     def __init__(self, module: nn.Module, sample_shape: tuple[int, ...], watched: str | None = None) -> None:
@@ -49,6 +49,27 @@ class FlatModel:
         self._floats = [b for name, b in named if name in persistent and b.is_floating_point()]
         self._integers = [b for name, b in named if name in persistent and not b.is_floating_point()]
         self._others = [(b, b.clone()) for name, b in named if name not in persistent]
+
+    @property
+    def layout(self) -> Layout:
+        """Where each parameter and buffer lies, by its name in the module; a shared parameter has its first name."""
+        owners = {
+            id(tensor): type(layer)
+            for layer in reversed(list(self.module.modules()))
+            for tensor in (*layer._parameters.values(), *layer._buffers.values())
+            if tensor is not None
+        }
+        named = {id(p): name for name, p in reversed(list(self.module.named_parameters()))}
+        named |= {id(b): name for name, b in reversed(list(self.module.named_buffers()))}
+        trained = [p for p in self.module.parameters() if p.requires_grad]
+        parts: dict[str, Part] = {}
+        for vector, tensors in (("w", trained), ("buffers", self._floats), ("counters", self._integers)):
+            start = 0
+            for tensor in tensors:
+                stop = start + tensor.numel()
+                parts[named[id(tensor)]] = Part(vector, start, stop, tuple(tensor.shape), owners[id(tensor)])
+                start = stop
+        return Layout(parts)
 
     def logits(self, x: Tensor) -> Tensor:
         """The module's outputs for inputs that nobody else may see changed; the mode is the module's."""
@@ -92,17 +113,3 @@ def _spread(vector: Tensor | None, targets: list[Tensor]) -> None:
     for target in targets:
         target.copy_(vector[start : start + target.numel()].view(target.shape))
         start += target.numel()
-
-
-def state_sha256(state: Mapping[str, Tensor]) -> str:
-    """A digest of names, shapes and bytes of a state dict: two models with the same digest are the same bits."""
-    digest = hashlib.sha256()
-    for name in sorted(state):
-        for part in _digest_parts(name, state[name]):
-            digest.update(part)
-    return digest.hexdigest()
-
-
-def _digest_parts(name: str, tensor: Tensor) -> Iterator[bytes]:
-    yield f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
-    yield tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()

@@ -27,8 +27,9 @@ from fedtrip.paper.entry import Entry, Findings, OnStep, OwnWork
 from fedtrip.paper.page import Page
 from fedtrip.paper.reproduction import WORK
 from fedtrip.paper.settings import paper_experiment
-from fedtrip.rounds.loop import chosen_clients
+from fedtrip.randomness import stream
 from fedtrip.runs.folder import SNAPSHOTS, read_model
+from fedtrip.selection.uniform import Uniform
 from fedtrip.training.one_thread import one_thread
 
 CLIENT, LAST, EARLIER = 1, 50, 30
@@ -54,7 +55,11 @@ def experiment() -> Experiment:
 
 def round_of_client(seed: int, mark: int) -> int:
     """The last round up to the mark in which the client takes part."""
-    return next(number for number in range(mark, 0, -1) if CLIENT in chosen_clients(seed, number, 10, 4))
+    return next(number for number in range(mark, 0, -1) if CLIENT in _chosen(seed, number))
+
+
+def _chosen(seed: int, t: int) -> tuple[int, ...]:
+    return Uniform()(stream(seed, "selection", t), t, 10, 4, lambda _client: 1)
 
 
 def write(findings: Findings, folder: Path) -> None:

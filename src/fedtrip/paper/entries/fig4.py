@@ -12,7 +12,7 @@ from fedtrip.figures.labels import draw_label_distribution
 from fedtrip.paper.entry import Entry, Findings
 from fedtrip.paper.page import Page
 from fedtrip.paper.settings import PARTITION_TITLES
-from fedtrip.partitions.draws import label_counts
+from fedtrip.partitions.interface import label_counts
 
 SEED = 0
 NOTE = (

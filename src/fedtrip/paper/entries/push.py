@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from fedtrip.comparison.tables import interval
 from fedtrip.figures.drawing import STYLE, save_both
 from fedtrip.figures.palette import look
-from fedtrip.methods import FedTrip
+from fedtrip.methods.fedtrip import FedTrip
 from fedtrip.paper.entries.choice import POOLED, RULE_OF_CHOICE, chosen, gain_on, speedup_on, standings_table
 from fedtrip.paper.entries.reach import mu_and_push, way_of_a_round
 from fedtrip.paper.entries.rounds_cases import case_title

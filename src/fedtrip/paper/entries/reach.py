@@ -17,7 +17,9 @@ from fedtrip.experiment.description import Experiment
 from fedtrip.figures.curves import common_rounds
 from fedtrip.figures.drawing import STYLE, save_both
 from fedtrip.figures.palette import COLOURS, look
-from fedtrip.methods import FedTrip, make_method
+from fedtrip.methods.fedtrip import FedTrip
+from fedtrip.methods.interface import make_method
+from fedtrip.optimizers.sgd import Sgd
 from fedtrip.paper.entries.xi_lines import BASELINE
 from fedtrip.paper.entries.xi_lines import RULES as RULES_OF_XI
 from fedtrip.paper.entry import Entry, Findings, Line
@@ -25,7 +27,6 @@ from fedtrip.paper.measures import final_accuracy, rounds_fields, rounds_of, sho
 from fedtrip.paper.page import MISSING, Page, points
 from fedtrip.paper.settings import paper_experiment
 from fedtrip.statistics import estimate, student_interval
-from fedtrip.training.client import travel
 
 EPOCHS = (1, 5, 10)
 PUSHES = (0.3, 0.6, 0.75, 1.25, 2.5, 5.0)
@@ -56,7 +57,7 @@ def way_of_a_round(experiment: Experiment) -> float:
     """`Local.travel` of a client of a known data set with its preset number of samples."""
     samples = KNOWN_SETS[experiment.dataset].samples_per_client
     steps = experiment.local_epochs * math.ceil(samples / experiment.batch_size)
-    return travel(experiment.lr, FedTrip.momentum, steps)
+    return Sgd(FedTrip.momentum).travel(experiment.lr, steps, kept=False)
 
 
 def lines() -> tuple[Line, ...]:

@@ -1,0 +1,1 @@
+"""Attacks: what faulty or hostile clients do."""

@@ -1,0 +1,1 @@
+"""Codecs: how an upload becomes bytes, and back."""

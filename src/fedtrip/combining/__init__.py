@@ -1,0 +1,1 @@
+"""Combining: how the clients' vectors become one."""

@@ -1,0 +1,42 @@
+"""What a rule of combining is: how the vectors that the clients sent under one name become one.
+
+A rule sees the differences to what the clients received, in float64, one row a client in client order. What it makes
+of them is added to what was received. The mean is special: it is summed as uploads arrive, and needs no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from fedtrip.registry import Rule
+from fedtrip.vectors import Vectors
+
+
+@dataclass(frozen=True)
+class Combine(Rule):
+    """Base of the rules that combine uploads."""
+
+    is_mean: ClassVar[bool] = False
+    """Whether it is the weighted mean, of which there is also a total; no other rule has one."""
+
+    def check(self, clients: int) -> None:
+        """Raise `UserError` if the rule cannot work with so many clients a round."""
+
+    def start(self, model: Mapping[str, Tensor]) -> Vectors:
+        """What the rule keeps on the server from round to round, before the first one."""
+        return {}
+
+    def __call__(
+        self, differences: Mapping[str, Tensor], weights: Tensor, state: Vectors, rng: np.random.Generator
+    ) -> tuple[Vectors, Vectors]:
+        """One vector for each name from its clients × d matrix, and the state for the next round.
+
+        `weights` are the clients' shares of a mean, which add up to one. A rule that picks clients picks them once,
+        by `w`, for all names.
+        """
+        raise NotImplementedError

@@ -1,0 +1,82 @@
+"""Completing an experiment: every default that depends on data, model or method, filled in at one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from fedtrip.data.dataset import DataSet
+from fedtrip.errors import UserError
+from fedtrip.experiment.defaults import default_samples, default_target
+from fedtrip.experiment.description import Count, Experiment, Finite, Rate
+from fedtrip.experiment.rules import Rules
+
+CLIENTS, PER_ROUND, PARTITION = 10, 4, "dirichlet:0.5"
+"""The setting of most of the paper's runs."""
+
+
+class CompleteExperiment(Experiment):
+    """An experiment in which nothing is left open: what its run reads, and what a run folder stores."""
+
+    mean: tuple[Finite, ...]
+    std: tuple[Rate, ...]
+    partition: str
+    clients: Count
+    per_round: Count
+    momentum: float
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Self:
+        """The same fields, of an experiment that has them all."""
+        return cls(**{name: getattr(experiment, name) for name in Experiment.model_fields})
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What the defaults depend on: what is known of the data without looking at a single sample."""
+
+    samples: int | None
+    """training samples in all; None if they are the clients' own"""
+    clients: int | None
+    """how many clients the data come split into; None if they are not"""
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @classmethod
+    def of(cls, dataset: DataSet) -> Self:
+        """The facts of a loaded data set."""
+        return cls(len(dataset.y_train), dataset.clients, dataset.mean, dataset.std)
+
+
+def complete(experiment: Experiment, rules: Rules, data: DataFacts) -> CompleteExperiment:
+    """The experiment with every default that depends on data, model or method filled in."""
+    split = data.clients
+    clients = experiment.clients or split or CLIENTS
+    if split is not None and clients != split:
+        raise UserError(f"clients is {clients}; accepted: {split}, as the data come split")
+    if experiment.per_round is not None and experiment.per_round > clients:
+        raise UserError(f"per_round is {experiment.per_round}; accepted: at most the number of clients, {clients}")
+    if split is not None and experiment.samples_per_client is not None:
+        raise UserError("samples_per_client has no meaning: the data come split; accepted: leave it out")
+    target = experiment.target or default_target(experiment.dataset, experiment.model)
+    if experiment.stop_at_target and target is None:
+        raise UserError("stop_at_target needs a target, which this data set has none of; accepted: give a target too")
+    per_round = experiment.per_round or min(PER_ROUND, clients)
+    rules.combine.check(per_round)
+    if split is not None or data.samples is None:
+        samples = None
+    else:
+        samples = experiment.samples_per_client or default_samples(experiment.dataset, data.samples, clients)
+    return CompleteExperiment.of(
+        experiment.but(
+            partition=experiment.partition or ("given" if split is not None else PARTITION),
+            clients=clients,
+            per_round=per_round,
+            samples_per_client=samples,
+            mean=data.mean,
+            std=data.std,
+            momentum=rules.momentum,
+            target=target,
+            **rules.choices(),
+        )
+    )

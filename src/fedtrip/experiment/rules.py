@@ -1,0 +1,121 @@
+"""The rules that an experiment names, made and checked: each alone, and whether they go together."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from fedtrip.attacks.interface import Attack
+from fedtrip.codecs.interface import Codec
+from fedtrip.combining.interface import Combine
+from fedtrip.errors import UserError
+from fedtrip.experiment.description import Experiment
+from fedtrip.families import (
+    ATTACK,
+    COMBINE,
+    LR_SCHEDULE,
+    METHOD,
+    OPTIMIZER,
+    SELECT,
+    SERVER_OPTIMIZER,
+    TASK,
+    UPLOAD_CODEC,
+)
+from fedtrip.methods.interface import Method, make_method
+from fedtrip.optimizers._clip import Clip, read_clip
+from fedtrip.optimizers.interface import Optimizer
+from fedtrip.registry import Choice
+from fedtrip.schedules.interface import Schedule
+from fedtrip.selection.interface import Select
+from fedtrip.server_optimizers.interface import ServerOptimizer
+from fedtrip.tasks.interface import Task
+
+
+@dataclass(frozen=True)
+class Rules:
+    """One rule of each family."""
+
+    method: Method
+    task: Task
+    optimizer: Optimizer
+    lr_schedule: Schedule
+    clip: Clip | None
+    select: Select
+    upload_codec: Codec
+    combine: Combine
+    server_optimizer: ServerOptimizer
+    attack: Attack
+
+    def choices(self) -> dict[str, Choice]:
+        """How a complete experiment names them, every option written out; `momentum` has a field of its own."""
+        families = (METHOD, TASK, OPTIMIZER, LR_SCHEDULE, SELECT, UPLOAD_CODEC, COMBINE, SERVER_OPTIMIZER, ATTACK)
+        named = {family.field: family.complete(getattr(self, family.field)) for family in families}
+        options = {name: value for name, value in named["optimizer"].options.items() if name != "momentum"}
+        return {**named, "optimizer": dataclasses.replace(named["optimizer"], options=options)}
+
+    @property
+    def momentum(self) -> float:
+        """The local optimizer's momentum; 0 for one that has none."""
+        return float(getattr(self.optimizer, "momentum", 0.0))
+
+
+def make_rules(experiment: Experiment) -> Rules:
+    """The rules of an experiment; raises `UserError` where one is wrong, or two do not go together."""
+    named = experiment.method
+    method = make_method(named.name, named.options, model=experiment.model, dataset=experiment.dataset)
+    rules = Rules(
+        method=method,
+        task=TASK.make(experiment.task),
+        optimizer=_optimizer(experiment, method),
+        lr_schedule=LR_SCHEDULE.make(experiment.lr_schedule),
+        clip=None if experiment.clip is None else read_clip(experiment.clip),
+        select=SELECT.make(experiment.select),
+        upload_codec=UPLOAD_CODEC.make(experiment.upload_codec),
+        combine=COMBINE.make(experiment.combine),
+        server_optimizer=SERVER_OPTIMIZER.make(experiment.server_optimizer),
+        attack=ATTACK.make(experiment.attack),
+    )
+    _check_together(rules, experiment)
+    return rules
+
+
+def _optimizer(experiment: Experiment, method: Method) -> Optimizer:
+    """The optimizer; its momentum, if it has one, is the experiment's, or the method's default."""
+    choice = experiment.optimizer
+    takes_momentum = any(field.name == "momentum" for field in dataclasses.fields(OPTIMIZER.find(choice.name)))  # type: ignore[arg-type]
+    if not takes_momentum:
+        if experiment.momentum:
+            raise UserError(
+                f"momentum is {experiment.momentum}, which optimizer '{choice}' does not have; accepted: leave it out"
+            )
+        return OPTIMIZER.make(choice)  # type: ignore[no-any-return]
+    momentum = method.momentum if experiment.momentum is None else experiment.momentum
+    return OPTIMIZER.make(choice, momentum=momentum)  # type: ignore[no-any-return]
+
+
+def _check_together(rules: Rules, experiment: Experiment) -> None:
+    """Refuse rules whose mathematics do not fit, by name and with the reason."""
+    method, name = rules.method, experiment.method.name
+    if method.optimizers is not None and experiment.optimizer.name not in method.optimizers:
+        raise UserError(
+            f"optimizer '{experiment.optimizer}' does not fit method '{name}', whose steps are those of "
+            f"{' or '.join(method.optimizers)}; accepted: {', '.join(method.optimizers)}"
+        )
+    if method.needs_travel and rules.optimizer.travel(1.0, 1, kept=False) is None:
+        raise UserError(
+            f"optimizer '{experiment.optimizer}' cannot say how far its steps go, which method '{name}' needs; "
+            "accepted: sgd, or another method"
+        )
+    if not rules.combine.is_mean:
+        if method.totals:
+            raise UserError(
+                f"combine '{experiment.combine}' has no sum over clients, which method '{name}' takes of "
+                f"'{method.totals[0]}'; accepted: mean, or another method"
+            )
+        if method.needs_each:
+            raise UserError(
+                f"combine '{experiment.combine}' has no effect on method '{name}', which looks at each upload on its "
+                "own; accepted: mean, or another method"
+            )
+    if experiment.per_round is not None:
+        rules.combine.check(experiment.per_round)

@@ -1,0 +1,1 @@
+"""Optimizers: how a local gradient becomes a step on the flat vector."""

@@ -1,0 +1,3 @@
+"""tmp"""
+
+IN_TABLES = ("fedtrip", "fedavg", "fedprox", "slowmo", "moon", "feddyn")

@@ -1,0 +1,100 @@
+"""What a partition is: which training samples each client holds, computable for one client alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedtrip.errors import UserError, unknown_name
+from fedtrip.families import PARTITION
+from fedtrip.registry import Rule
+
+Draw = Literal["overlap", "nested", "disjoint"]
+"""How the clients' draws relate. `overlap`: each from the whole data set, on its own. `nested`: each from the whole
+data set with the same E_i, so that of two clients' samples of a class one set holds the other (two clients with the
+same weights hold the same samples). `disjoint`: one client after another from what is left."""
+
+
+class Partition(Protocol):
+    """The samples of every client."""
+
+    @property
+    def clients(self) -> int:
+        """How many clients there are."""
+
+    def samples(self, client: int) -> int:
+        """n_k, how many samples a client holds, without drawing them."""
+
+    def share(self, client: int) -> Tensor:
+        """The client's samples as int64 indices into the training set: always the same ones, in the same order."""
+
+
+@dataclass(frozen=True)
+class ToPartition:
+    """What a rule divides: training samples with these labels, among so many clients."""
+
+    labels: NDArray[np.intp]
+    classes: int
+    clients: int
+    samples_per_client: int
+    draw: Draw
+    seed: int
+    client_train: Tensor | None
+    """the client of each sample, where the data come already split"""
+
+
+@dataclass(frozen=True)
+class PartitionRule(Rule):
+    """Base of the partitions."""
+
+    def __call__(self, data: ToPartition) -> Partition:
+        """The partition of these data; raises `UserError` where they do not allow it."""
+        raise NotImplementedError
+
+
+def make_partition(
+    spec: str,
+    *,
+    draw: Draw,
+    labels: Tensor,
+    classes: int,
+    clients: int,
+    samples_per_client: int,
+    seed: int,
+    client_train: Tensor | None = None,
+) -> Partition:
+    """The partition that `spec` describes, over training samples with these labels.
+
+    `given` takes the split from `client_train` (then `clients` must be its number of clients, while `draw` and
+    `samples_per_client` have no meaning). All other partitions need data that are not split yet, and give each of
+    the `clients` exactly `samples_per_client` samples; nothing is drawn before a client's share is asked for.
+    """
+    rule: PartitionRule = PARTITION.make(spec)
+    if draw not in get_args(Draw):
+        raise unknown_name("draw", draw, get_args(Draw))
+    if clients < 1:
+        raise UserError(f"clients {clients} is not accepted; accepted: an integer from 1")
+    label_array = labels.numpy().astype(np.intp)
+    if client_train is None and len(label_array) and not (label_array.min() >= 0 and label_array.max() < classes):
+        raise UserError(
+            f"labels {label_array.min()} to {label_array.max()} are not accepted; accepted: 0 to {classes - 1}"
+        )
+    return rule(ToPartition(label_array, classes, clients, samples_per_client, draw, seed, client_train))
+
+
+def label_counts(partition: Partition, labels: Tensor, classes: int, clients: Sequence[int]) -> NDArray[np.int64]:
+    """How many samples of each class the clients hold: one row a client, one column a class."""
+    rows = [torch.bincount(labels[partition.share(client)].long(), minlength=classes).numpy() for client in clients]
+    return np.stack(rows) if rows else np.zeros((0, classes), dtype=np.int64)
+
+
+def check_client(client: int, clients: int) -> None:
+    """Refuse the number of a client that there is none of."""
+    if not 0 <= client < clients:
+        raise IndexError(f"client {client} is not one of the {clients} clients 0 to {clients - 1}")

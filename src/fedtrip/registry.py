@@ -1,0 +1,309 @@
+"""One registry for every family of rules: how a rule is written, found, checked, explained and made.
+
+A rule is written
+
+    name                              the built-in rule of that name
+    name:parameter                    the same, with a value for the option that its class calls `parameter`
+    {name = "...", option = ...}      the same, with options
+    package.module:Class              a class of the user's own, alone or as the `name` of such a table
+
+and, from Python, as an object. The built-in rules of a family are the modules of its folder: `codecs/topk.py` is the
+rule `topk`, and its class the one subclass of the family's base that it defines. So a new rule is one new file. The
+names are known without importing any of them: PyTorch is imported when a rule is made or explained.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import importlib
+import importlib.util
+import inspect
+import itertools
+import json
+import pkgutil
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, get_args, get_origin, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from fedtrip.errors import UserError, shortened, unknown_name
+from fedtrip.imports import import_object
+
+NOT_RULES = ("interface",)
+"""Modules of a family's folder that hold no rule; so do those whose name begins with an underscore."""
+
+
+class Rule:
+    """Base of the rules of all families: a frozen dataclass, whose fields are its options.
+
+    Options are checked by their annotations; pydantic's `Annotated[float, Field(gt=0)]` gives a range.
+    """
+
+    title: ClassVar[str] = ""
+    """What it is, in one line."""
+    parameter: ClassVar[str | None] = None
+    """The option that `name:parameter` gives a value, if there is one."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A rule as an experiment names it, with the options that were given for it; nothing is imported."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    parameter: str | None = None
+    """the text behind the colon of `name:parameter`, not read yet"""
+
+    @property
+    def text(self) -> str:
+        """The name with its parameter."""
+        return self.name if self.parameter is None else f"{self.name}:{self.parameter}"
+
+    def __str__(self) -> str:
+        return " ".join([self.text, *(f"{name}={value}" for name, value in self.options.items())])
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.parameter))  # options may hold lists
+
+    def as_toml(self) -> str | dict[str, Any]:
+        """The choice as an experiment file holds it."""
+        return {"name": self.text, **self.options} if self.options else self.text
+
+
+@dataclass(frozen=True)
+class Family:
+    """Interchangeable rules: one field of an experiment, one folder, one base class."""
+
+    field: str
+    """the experiment's field that names one of them"""
+    package: str
+    base: str
+    """the base class, in the package's module `interface`"""
+    default: str
+    says: str
+    """what a rule of this family says, in one line"""
+
+    def names(self) -> list[str]:
+        """The built-in rules, the default first."""
+        return sorted(_modules(self.package), key=lambda name: (name != self.default, name))
+
+    def read(self, value: object) -> Choice:
+        """The rule that a text, a table or an object names; raises `UserError` for a name that nobody has."""
+        if isinstance(value, Choice):
+            choice = value
+        elif isinstance(value, str):
+            name, colon, parameter = value.partition(":")
+            is_known = name.strip() in self.names()
+            choice = Choice(name.strip(), {}, parameter.strip()) if colon and is_known else Choice(value.strip())
+        elif isinstance(value, Mapping):
+            given = dict(value)
+            named = self.read(given.pop("name", self.default))
+            choice = Choice(named.name, given, named.parameter)
+        elif isinstance(value, Rule):
+            choice = Choice(self.name_of(type(value)), options_of(value))
+        else:
+            raise UserError(f"{self.field} is {shortened(repr(value))}; accepted: {self._accepted()}")
+        module, colon, _ = choice.name.partition(":")
+        if choice.name not in self.names() and (not colon or self._is_misspelt(module)):
+            raise unknown_name(self.field, module, self.names(), also="your own as package.module:Class")
+        return choice
+
+    def find(self, name: str) -> type[Rule]:
+        """The class behind a name; imports it."""
+        base = getattr(importlib.import_module(f"{self.package}.interface"), self.base)
+        if name in self.names():
+            module = importlib.import_module(f"{self.package}.{name.replace('-', '_')}")
+            own = [
+                value
+                for value in vars(module).values()
+                if isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__
+            ]
+            assert len(own) == 1, f"{module.__name__} defines {len(own)} rules"
+            return own[0]
+        if ":" not in name:
+            raise unknown_name(self.field, name, self.names(), also="your own as package.module:Class")
+        found = import_object(name, self.field)
+        if not (isinstance(found, type) and issubclass(found, base) and dataclasses.is_dataclass(found)):
+            raise UserError(
+                f"{self.field} '{name}' is not usable; accepted: a subclass of {base.__module__}.{base.__name__} "
+                "decorated with @dataclass(frozen=True)"
+            )
+        return found  # type: ignore[return-value]  # a Rule: the bases of all families are
+
+    def name_of(self, cls: type[Rule]) -> str:
+        """The name that `find` finds this class by."""
+        package, _, module = cls.__module__.rpartition(".")
+        name = module.replace("_", "-")
+        if package == self.package and name in self.names():
+            return name
+        return f"{cls.__module__}:{cls.__qualname__}"
+
+    def make(self, value: object, **defaults: Any) -> Any:
+        """The rule itself, its options checked; `defaults` stand in for options that were not given."""
+        choice = self.read(value)
+        cls = self.find(choice.name)
+        options = {**defaults, **self._with_parameter(cls, choice)}
+        known = [one.name for one in _options(cls)]
+        called = f"{self.field} '{choice.text}'"
+        if "name" in known:
+            raise UserError(f"{called} has an option called 'name', which an experiment file needs for the rule's own")
+        for option in options:
+            if option not in known:
+                if not known:
+                    raise UserError(f"option '{option}' is unknown: {called} has no options")
+                raise unknown_name(f"{called}: option", option, known)
+        return _checked(cls, options, called)
+
+    def complete(self, rule: Rule) -> Choice:
+        """How a complete experiment names a rule: with every option, the parameter behind the colon."""
+        options = options_of(rule)
+        parameter = None if rule.parameter is None else str(options.pop(rule.parameter))
+        return Choice(self.name_of(type(rule)), options, parameter)
+
+    def _is_misspelt(self, module: str) -> bool:
+        """Whether what stands before a colon is rather a rule's name with a slip than somebody's module."""
+        near = difflib.get_close_matches(module, self.names(), n=1, cutoff=0.75)
+        return bool(near) and importlib.util.find_spec(module) is None and not Path(f"{module}.py").exists()
+
+    def _with_parameter(self, cls: type[Rule], choice: Choice) -> dict[str, Any]:
+        """The options with the one behind the colon among them."""
+        options = dict(choice.options)
+        if choice.parameter is None:
+            return options
+        if cls.parameter is None:
+            raise UserError(
+                f"{self.field} '{choice}' is not accepted: '{choice.name}' has no parameter; accepted: {choice.name}"
+            )
+        if cls.parameter in options:
+            raise UserError(f"{self.field} '{choice}' gives '{cls.parameter}' twice; accepted: once")
+        return {**options, cls.parameter: _read_number(choice.parameter)}
+
+    def _accepted(self) -> str:
+        return f"{', '.join(self.names())}, name:parameter, a table with a name and options, or package.module:Class"
+
+
+@cache
+def _modules(package: str) -> tuple[str, ...]:
+    """The names of the rules in a package's folder, which is not imported for it."""
+    spec = importlib.util.find_spec(package)
+    assert spec is not None
+    found = (module.name for module in pkgutil.iter_modules(spec.submodule_search_locations))
+    return tuple(name.replace("_", "-") for name in found if name not in NOT_RULES and not name.startswith("_"))
+
+
+def options_of(rule: Rule) -> dict[str, Any]:
+    """All options of a rule, by name."""
+    return {one.name: getattr(rule, one.name) for one in _options(type(rule))}
+
+
+def _options(cls: type[Rule]) -> list[dataclasses.Field[Any]]:
+    """The fields of a rule that are its options."""
+    return [one for one in dataclasses.fields(cls) if one.init]  # type: ignore[arg-type]
+
+
+def _read_number(text: str) -> Any:
+    """A parameter as a number where it is one."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _checked(cls: type[Rule], options: Mapping[str, Any], called: str) -> Rule:
+    adapter = _adapter(cls)  # type: ignore[arg-type]  # mypy takes the hash of its instances for the class's own
+    try:
+        # As what an experiment file can hold, without conversions: `true` is no number, and "0.4" neither.
+        adapter.validate_json(json.dumps(options), strict=True)
+        return adapter.validate_python(options)
+    except TypeError as problem:
+        raise UserError(f"{called}: an option cannot be stored: {problem}; accepted: what TOML has") from None
+    except ValidationError as problem:
+        raise _explained(called, problem) from None
+
+
+@cache
+def _adapter(cls: type[Rule]) -> TypeAdapter[Rule]:
+    """What checks a rule's options; making it takes a millisecond, using it some microseconds."""
+    return TypeAdapter(cls)
+
+
+def _explained(called: str, problem: ValidationError) -> UserError:
+    """What is wrong with an option, or, as the rule itself says it, with some of them together."""
+    errors = problem.errors()
+    where, value = errors[0]["loc"], errors[0]["input"]
+    if not where:
+        own = errors[0].get("ctx", {}).get("error")
+        return own if isinstance(own, UserError) else UserError(f"{called}: {errors[0]['msg']}")
+    if errors[0]["type"] == "missing":
+        return UserError(f"{called} needs the option '{where[0]}'; accepted: a value for it")
+    accepted = " or ".join(
+        error["msg"].removeprefix("Input should be ") for error in errors if error["loc"][0] == where[0]
+    )
+    return UserError(f"{called}: option '{where[0]}' is {shortened(repr(value))}; accepted: {accepted}")
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a rule, as it is explained."""
+
+    name: str
+    default: Any
+    accepted: str
+    help: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A rule for people: what it is, its formula, its options."""
+
+    name: str
+    title: str
+    formula: str
+    options: tuple[Option, ...]
+
+
+def explain_rule(family: Family, name: str) -> Explanation:
+    """Everything that the help says about a rule, from its class alone."""
+    cls = family.find(name)
+    hints, texts = get_type_hints(cls), _attribute_docstrings(cls)
+    options = tuple(
+        Option(
+            name=one.name,
+            default=None if one.default is dataclasses.MISSING else one.default,
+            accepted=_accepted_values(hints[one.name]),
+            help=texts.get(one.name, ""),
+        )
+        for one in _options(cls)
+    )
+    return Explanation(name, cls.title, (inspect.getdoc(cls) or "").splitlines()[0], options)
+
+
+def _accepted_values(kind: Any) -> str:
+    """A type as one reads it: `float`, or the values and types that one may choose from."""
+    if get_origin(kind) is None:
+        return kind.__name__ if isinstance(kind, type) else str(kind)
+    return " | ".join(map(_accepted_values, get_args(kind)))
+
+
+def _attribute_docstrings(cls: type[Any]) -> dict[str, str]:
+    """The string that follows each annotated attribute in the source of the class and of its bases."""
+    found: dict[str, str] = {}
+    for owner in reversed([one for one in cls.__mro__ if dataclasses.is_dataclass(one)]):
+        body = ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0].body  # type: ignore[attr-defined]
+        for attribute, text in itertools.pairwise(body):
+            if (
+                isinstance(attribute, ast.AnnAssign)
+                and isinstance(attribute.target, ast.Name)
+                and isinstance(text, ast.Expr)
+                and isinstance(text.value, ast.Constant)
+            ):
+                found[attribute.target.id] = " ".join(str(text.value.value).split())
+    return found

@@ -1,0 +1,90 @@
+"""What the clients of one exchange send, added up as it arrives: all that a method asks for, and no more.
+
+With the mean as rule of combining, the means and totals that a method declares are summed in client order while the
+next clients are still at work, so that no two uploads need to be held at the same time. Other rules look at all of
+them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedtrip.combining.interface import Combine
+from fedtrip.methods.interface import Method, Upload, Uploads
+from fedtrip.vectors import Vectors
+
+BUFFERS, COUNTERS = "buffers", "counters"
+"""A module's own statistics, outside every method: they are combined like its vectors, integer ones by the maximum."""
+
+
+class Tally:
+    """The uploads of one exchange. `received` is what the clients were sent, `expected` what they send."""
+
+    def __init__(
+        self, method: Method, combine: Combine, received: Mapping[str, Tensor], expected: Vectors, *, keep_all: bool
+    ) -> None:
+        self._method, self._combine, self._received = method, combine, received
+        self._means = [name for name in (*method.means, BUFFERS) if name in expected]
+        self._totals = [name for name in method.totals if name in expected]
+        self._keeps = keep_all or method.needs_each or not combine.is_mean
+        self._sums: Vectors = {}
+        self._plain_sums: Vectors = {}
+        self._counters: Tensor | None = None
+        self._weights: list[float] = []
+        self.kept: list[Upload] = []
+        """every upload, if somebody asks for them"""
+
+    @property
+    def count(self) -> int:
+        """How many uploads there are."""
+        return len(self._weights)
+
+    def add(self, upload: Upload) -> None:
+        """Take an accepted upload; they come in client order, so that no engine can change a bit of the sums."""
+        weight = float(upload.samples) if self._method.weighting == "samples" else 1.0
+        self._weights.append(weight)
+        if self._combine.is_mean:
+            for name in self._means:
+                _add(self._sums, name, upload[name], weight)
+        for name in self._totals:
+            _add(self._plain_sums, name, upload[name], 1.0)
+        if COUNTERS in upload.vectors:
+            counters = upload[COUNTERS]
+            self._counters = counters if self._counters is None else torch.maximum(self._counters, counters)
+        if self._keeps:
+            self.kept.append(upload)
+
+    def combined(self, state: Vectors, rng: np.random.Generator) -> tuple[Uploads, Vectors, Vectors]:
+        """What the method gets, the module's buffers after the exchange, and the state of the rule of combining."""
+        total = sum(self._weights)
+        if self._combine.is_mean:
+            means = {name: vector.div_(total) for name, vector in self._sums.items()}
+        else:
+            means, state = self._robust_means([weight / total for weight in self._weights], state, rng)
+        buffers: Vectors = {}
+        if BUFFERS in means:
+            buffers[BUFFERS] = means.pop(BUFFERS).to(torch.float32)
+        if self._counters is not None:
+            buffers[COUNTERS] = self._counters
+        kept = tuple(self.kept) if self._method.needs_each else ()
+        return Uploads(self.count, means, self._plain_sums, kept), buffers, state
+
+    def _robust_means(self, weights: list[float], state: Vectors, rng: np.random.Generator) -> tuple[Vectors, Vectors]:
+        """What another rule than the mean makes of the differences to what was received, added to it."""
+        sent = {name: self._received[name].double() for name in self._means if name in self._received}
+        differences = {
+            name: torch.stack([upload[name].double() - sent.get(name, 0.0) for upload in self.kept])
+            for name in self._means
+        }
+        combined, state = self._combine(differences, torch.tensor(weights, dtype=torch.float64), state, rng)
+        return {name: sent.get(name, 0.0) + vector for name, vector in combined.items()}, state
+
+
+def _add(sums: Vectors, name: str, vector: Tensor, weight: float) -> None:
+    if name not in sums:
+        sums[name] = torch.zeros_like(vector, dtype=torch.float64)
+    sums[name].add_(vector, alpha=weight)

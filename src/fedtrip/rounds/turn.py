@@ -1,0 +1,169 @@
+"""One round under way: what is sent, what comes back and is used, what it costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+
+from fedtrip.attacks.interface import Faults
+from fedtrip.engines.base import Engine
+from fedtrip.experiment.federation import Federation
+from fedtrip.methods.interface import Memory, Server, Upload
+from fedtrip.printable import one_line
+from fedtrip.randomness import stream
+from fedtrip.rounds.check import check_it_is_as_said, reason_to_refuse
+from fedtrip.rounds.record import RoundRecord, finite_scores
+from fedtrip.rounds.state import (
+    COMBINING,
+    OPTIMIZER,
+    FederationState,
+    RoundDetails,
+    RoundDone,
+    RunEnded,
+    TooFewClients,
+    part_of,
+    prefixed,
+)
+from fedtrip.rounds.tally import Tally
+from fedtrip.training.client import Job, Outcome, codec_streams
+from fedtrip.vectors import Vectors, is_finite, size_in_bytes
+
+
+class Turn:
+    """One round under way: what was sent, what came back, what it cost."""
+
+    def __init__(
+        self, federation: Federation, engine: Engine, state: FederationState, chosen: tuple[int, ...], min_clients: int
+    ) -> None:
+        self._federation, self._engine, self._chosen, self._min_clients = federation, engine, chosen, min_clients
+        self._travelling = state.travelling
+        self._began, self._t, self._before = time.perf_counter(), state.round + 1, state.server
+        self._faults: Faults = federation.rules.attack.faults(federation.experiment.seed, self._t, chosen)
+        self._memories = {client: state.memories.get(client) for client in chosen}
+        self._used: tuple[int, ...] = ()
+        self._details = RoundDetails(())
+        self._refused: dict[int, str] = {}
+        self._received: Vectors = {}
+        self._bytes_down = self._bytes_up = self._macs = self._wire_down = self._wire_up = self._absent = 0
+
+    def exchange(self, server: Server) -> Tally:
+        """Send, have the clients work, and add up what they send back."""
+        method, rules, first = self._federation.method, self._federation.rules, server.exchange == 0
+        self._received = self._cut(_as_sent(method.broadcast(server)))
+        asked = [k for k in self._chosen if k not in self._refused and (first or k not in self._faults.dropped)]
+        jobs = [
+            Job(client, self._t, server.exchange, self._received, self._memories[client])
+            for client in asked
+            if client not in self._faults.dropped
+        ]
+        self._bytes_down += len(asked) * size_in_bytes(self._received)
+        expected, keep_all = self._cut(method.expected(server)), self._t in self._federation.experiment.snapshot
+        tally = Tally(method, rules.combine, self._received, expected, keep_all=keep_all)
+        used = []
+        for job, outcome in zip(jobs, self._engine.work(jobs), strict=True):
+            if outcome.client != job.client:
+                raise RuntimeError("the engine does not answer in the order of the jobs, which decides the sums' bits")
+            upload = self._accepted(outcome, server.exchange, expected)
+            if upload is not None:
+                tally.add(upload)
+                self._memories[outcome.client] = outcome.memory
+                used.append(outcome.client)
+        self._used, self._details = tuple(used), RoundDetails(tuple(tally.kept) if keep_all else ())
+        self._check_enough(tally.count, len(jobs))
+        return tally
+
+    def _cut(self, vectors: Vectors) -> Vectors:
+        """What travels of some vectors."""
+        return self._travelling.cut(vectors) if self._travelling else vectors
+
+    def _accepted(self, outcome: Outcome, exchange: int, expected: Vectors) -> Upload | None:
+        """A client's upload, decoded and checked; None if it cannot be used, and the reason is noted."""
+        rules, experiment, client = self._federation.rules, self._federation.experiment, outcome.client
+        self._bytes_up += size_in_bytes(outcome.upload)
+        self._wire_down, self._wire_up = self._wire_down + outcome.wire_down, self._wire_up + outcome.wire_up
+        self._absent += outcome.problem is not None
+        self._macs += outcome.macs
+        if outcome.problem is not None:
+            self._refused[client] = outcome.problem
+            return None
+        self._macs += sum(vector.numel() for vector in expected.values())  # its averaging
+        try:
+            streams = codec_streams(experiment.seed, self._t, client, exchange)
+            upload = rules.upload_codec.decode(outcome.upload, self._received, expected, streams)
+        except ValueError as problem:
+            self._refused[client] = one_line(str(problem))
+            return None
+        if not outcome.remote:
+            check_it_is_as_said(experiment.method.name, client, upload, expected)
+        if client in self._faults.spoiled:
+            upload = self._faults.spoiled[client](upload)
+        reason = reason_to_refuse(upload, expected)
+        if reason is not None:
+            self._refused[client] = one_line(reason)  # a node may call its vectors what it likes
+            return None
+        return Upload(client, outcome.samples, upload)
+
+    def _check_enough(self, used: int, jobs: int) -> None:
+        """End the round, or the run, if nobody or too few sent something usable."""
+        reasons = "; ".join(f"client {client}: {reason}" for client, reason in sorted(self._refused.items()))
+        if used < self._min_clients and (used or self._absent):  # all refused for what they sent: it diverged
+            raise TooFewClients(
+                f"round {self._t}: {used} of {len(self._chosen)} clients sent a usable upload, min-clients is "
+                f"{self._min_clients} ({reasons})"
+            )
+        honest = set(self._chosen) - set(self._faults.dropped) - self._faults.spoiled.keys()
+        if not used and honest:
+            what = "; ".join(sorted(set(self._refused.values())))
+            raise RunEnded(f"none of the {jobs} uploads could be used ({what})", self._record({}))
+
+    def server_step(self, server: Server, tally: Tally) -> Server:
+        """Combine, let the method fold it in, and step."""
+        rules, seed = self._federation.rules, self._federation.experiment.seed
+        rng = stream(seed, "combining", self._t, server.exchange)
+        uploads, buffers, combining = tally.combined(part_of(server.state, COMBINING), rng)
+        if self._travelling:  # what never travels is on the server as it was in the beginning
+            totals = self._travelling.whole(uploads.totals, {"w": uploads.count * server.w.double()}, {})
+            uploads = replace(uploads, means=self._travelling.whole(uploads.means, server.model, {}), totals=totals)
+            buffers = self._travelling.whole(buffers, server.model, {})
+        after = rules.method.aggregate(server, uploads)
+        after = replace(after, model={**after.model, **buffers}, state=after.state | prefixed(COMBINING, combining))
+        if server.exchange == rules.method.exchanges - 1 and not rules.server_optimizer.is_identity:
+            optimizer = part_of(server.state, OPTIMIZER)
+            w, optimizer = rules.server_optimizer(self._before.w.double(), after.w.double(), optimizer)
+            after = after.updated(w=w, **prefixed(OPTIMIZER, optimizer))
+        if not is_finite(after.model):
+            raise RunEnded("the server's step gave a global model that is not finite", self._record({}))
+        return after
+
+    def done(self, server: Server, scores: Mapping[str, float]) -> RoundDone:
+        """What the round resulted in."""
+        rules = self._federation.rules
+        if self._used:
+            self._macs += (rules.method.server_operations + rules.server_optimizer.operations) * server.w.numel()
+        memories = {client: self._memories[client] for client in self._used}
+        return RoundDone(server, memories, self._record(scores, memories), self._details)
+
+    def _record(self, scores: Mapping[str, float], memories: Mapping[int, Memory] | None = None) -> RoundRecord:
+        return RoundRecord(
+            round=self._t,
+            scores=finite_scores(scores),
+            clients=self._chosen,
+            bytes_down=self._bytes_down,
+            bytes_up=self._bytes_up,
+            macs=self._macs,
+            seconds=time.perf_counter() - self._began,
+            refused=self._refused,
+            client_memory=max((memory.size_in_bytes() for memory in (memories or {}).values()), default=0),
+            dropped=self._faults.dropped,
+            unchanged=memories is not None and not memories,
+            wire_down=self._wire_down,
+            wire_up=self._wire_up,
+        )
+
+
+def _as_sent(vectors: Vectors) -> Vectors:
+    """What travels is float32 (and integers), whatever precision the server computes in."""
+    return {name: v.to(torch.float32) if v.is_floating_point() else v for name, v in vectors.items()}

@@ -1,0 +1,1 @@
+"""Schedules: the local learning rate of each round."""

@@ -1,0 +1,1 @@
+"""Selection: who takes part in a round."""

@@ -1,0 +1,1 @@
+"""Server optimizers: how the server steps towards what was combined."""

@@ -1,0 +1,1 @@
+"""Tasks: the loss of a batch, and how a model is scored."""

@@ -1,0 +1,54 @@
+"""Who takes part: each rule by its distribution and by hand, and that a round's choice is its own."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from fedtrip.families import SELECT
+from fedtrip.randomness import stream
+
+
+def pick(rule, seed=0, clients=10, per_round=4, samples_of=lambda _client: 1):
+    return SELECT.make(rule)(stream(seed, "selection", 1), 1, clients, per_round, samples_of)
+
+
+@pytest.mark.parametrize("rule", ["uniform", "weighted", "available:0.5", "available:0.01"])
+def test_clients_are_different_ascending_and_at_most_per_round(rule):
+    for seed in range(200):
+        chosen = pick(rule, seed)
+        assert list(chosen) == sorted(set(chosen))
+        assert 1 <= len(chosen) <= 4
+        assert all(0 <= client < 10 for client in chosen)
+        assert chosen == pick(rule, seed)
+
+
+def test_uniform_is_numpys_choice_without_replacement():
+    expected = sorted(stream(7, "selection", 1).choice(10, 4, replace=False).tolist())
+    assert list(pick("uniform", 7)) == expected
+
+
+def test_weighted_follows_the_numbers_of_samples():
+    sizes = [1, 1, 2, 4]
+    first = Counter(pick("weighted", seed, 4, 1, sizes.__getitem__)[0] for seed in range(4000))
+    for client, size in enumerate(sizes):
+        assert first[client] / 4000 == pytest.approx(size / 8, abs=0.03)
+
+
+def test_weighted_never_takes_a_client_without_samples_while_others_are_left():
+    assert all(pick("weighted", seed, 3, 2, [5, 0, 5].__getitem__) == (0, 2) for seed in range(50))
+
+
+def test_available_takes_all_that_are_there_if_they_are_few():
+    sizes = [len(pick("available:0.3", seed)) for seed in range(2000)]
+    # K of those there, at least one: E[min(4, max(1, Binomial(10, 0.3)))]
+    from scipy.stats import binom
+
+    expected = sum(binom.pmf(n, 10, 0.3) * min(4, max(1, n)) for n in range(11))
+    assert np.mean(sizes) == pytest.approx(expected, abs=0.12)
+
+
+def test_available_with_certainty_is_a_uniform_choice_of_all():
+    seen = Counter(client for seed in range(2000) for client in pick("available:1", seed))
+    assert all(count / 2000 == pytest.approx(0.4, abs=0.05) for count in seen.values())
+    assert len(seen) == 10

@@ -1,0 +1,94 @@
+"""The registry: every way to write a rule, what is refused and how, and that names cost no import."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Annotated
+
+import pytest
+from pydantic import Field
+
+from fedtrip.errors import UserError
+from fedtrip.families import COMBINE, FAMILIES, SELECT, SERVER_OPTIMIZER, UPLOAD_CODEC
+from fedtrip.registry import Choice, explain_rule
+from fedtrip.selection.interface import Select
+
+
+@dataclass(frozen=True)
+class EveryOther(Select):
+    """clients 0, n, 2n, …"""
+
+    parameter = "n"
+    n: Annotated[int, Field(ge=1)] = 2
+    """which ones"""
+
+    def __call__(self, rng, t, clients, per_round, samples_of):
+        return tuple(range(0, clients, self.n))[:per_round]
+
+
+def test_a_rule_is_written_as_a_name_a_parameter_a_table_or_an_object():
+    topk = UPLOAD_CODEC.make("topk:0.25")
+    assert topk == UPLOAD_CODEC.make({"name": "topk", "share": 0.25}) == UPLOAD_CODEC.make(topk)
+    assert topk == UPLOAD_CODEC.make({"name": "topk:0.25", "feedback": True})
+    assert UPLOAD_CODEC.make({"name": "topk:0.25", "feedback": False}) != topk
+    assert UPLOAD_CODEC.make({}) == UPLOAD_CODEC.make("none")  # a table without a name is the default rule's
+
+
+def test_a_class_of_ones_own_is_named_by_its_place():
+    rule = SELECT.make({"name": f"{__name__}:EveryOther", "n": 3})
+    assert rule == EveryOther(3)
+    assert SELECT.complete(rule) == Choice(f"{__name__}:EveryOther", {}, "3")
+    assert SELECT.make(EveryOther(3)) == EveryOther(3)
+
+
+def test_what_is_complete_is_read_back_as_the_same_rule():
+    for family in (UPLOAD_CODEC, COMBINE, SERVER_OPTIMIZER):
+        for name in family.names():
+            rule = family.make("topk:0.1" if name == "topk" else name)
+            assert family.make(family.complete(rule).as_toml()) == rule
+    assert UPLOAD_CODEC.complete(UPLOAD_CODEC.make("topk:0.1")).as_toml() == {"name": "topk:0.1", "feedback": True}
+    assert UPLOAD_CODEC.complete(UPLOAD_CODEC.make("int8")).as_toml() == "int8"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("tpk", ["upload_codec 'tpk' is unknown", "did you mean 'topk'"]),
+        ("topk", ["upload_codec 'topk' needs the option 'share'"]),
+        ("topk:2", ["option 'share' is 2", "less than or equal to 1"]),
+        ("topk:much", ["option 'share' is 'much'", "number"]),
+        ("none:3", ["'none' has no parameter"]),
+        ({"name": "topk:0.1", "share": 0.2}, ["'share' twice"]),
+        ({"name": "topk", "share": True}, ["option 'share' is True", "number"]),
+        ({"name": "int8", "bits": 4}, ["option 'bits' is unknown", "has no options"]),
+        ({"name": "topk:0.1", "feedbak": True}, ["option 'feedbak' is unknown", "did you mean 'feedback'"]),
+        (3, ["upload_codec is 3", "none", "package.module:Class"]),
+        ("json:loads", ["upload_codec 'json:loads' is not usable", "subclass of"]),
+        ("nowhere.at_all:Rule", ["upload_codec 'nowhere.at_all:Rule' cannot be imported"]),
+    ],
+)
+def test_a_wrong_rule_is_refused_by_name(value, words):
+    with pytest.raises(UserError) as refused:
+        UPLOAD_CODEC.make(value)
+    for word in words:
+        assert word in str(refused.value)
+
+
+def test_names_of_all_families_cost_no_pytorch():
+    code = (
+        "import sys; from fedtrip.families import FAMILIES;"
+        "assert all(family.default in family.names() for family in FAMILIES.values());"
+        "assert FAMILIES['upload_codec'].read('topk:0.1').parameter == '0.1';"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("field", sorted(FAMILIES))
+def test_every_rule_can_be_explained(field):
+    family = FAMILIES[field]
+    for name in family.names():
+        explained = explain_rule(family, name)
+        assert explained.title, name
+        assert explained.formula, name
+        assert all(option.help for option in explained.options), name
