@@ -20,8 +20,11 @@ import numpy as np
 from torch import nn
 
 import fedtrip
-from fedtrip import checkpoint, run_writer, runs, store
 from fedtrip.engines.pool import PoolEngine
+from fedtrip.rounds import memories as store
+from fedtrip.runs import checkpoint
+from fedtrip.runs import folder as runs
+from fedtrip.runs import writer as run_writer
 
 
 def blobs():

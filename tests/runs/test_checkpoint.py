@@ -288,7 +288,7 @@ def test_a_method_of_ones_own_goes_on(blobs, tmp_path):
 def test_a_disk_that_is_full_is_told_and_the_last_good_state_kept(blobs, tmp_path, monkeypatch):
     experiment = Experiment(**SMALL, method="fedtrip")
     whole = fedtrip.run(experiment, data=blobs, workers=1)
-    from fedtrip import store
+    from fedtrip.rounds import memories as store
 
     save, calls = store.save_file, []
 

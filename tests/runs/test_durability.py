@@ -18,11 +18,12 @@ from safetensors.torch import load_file
 from test_checkpoint import SMALL, Stopped, stopping_after
 
 import fedtrip as package
-from fedtrip import Experiment, UserError, checkpoint
+from fedtrip import Experiment, UserError
 from fedtrip.files.lock import FolderLock
 from fedtrip.methods.interface import Memory, Server
 from fedtrip.rounds.memories import ClientStore, write_vectors
 from fedtrip.rounds.state import FederationState
+from fedtrip.runs import checkpoint
 from fedtrip.runs.checkpoint import Checkpoint
 
 

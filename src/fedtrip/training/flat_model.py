@@ -20,9 +20,9 @@ class FlatModel:
     floating-point ones as `buffers`, integer ones as `counters`; the others are reset whenever a model is loaded,
     so that nothing passes from one client to the next.
 
-    The copy is made faster for inputs of `sample_shape` (`fedtrip.training.accelerate`), and weights lie in w in the order in
-    which their products are fastest. `watched` names a layer whose output somebody looks at. `dense` is the module as
-    a chain of fully connected layers, if it is one.
+    The copy is made faster for inputs of `sample_shape` (see `fedtrip.training.accelerate`), and weights lie in w in
+    the order in which their products are fastest. `watched` names a layer whose output somebody looks at. `dense` is
+    the module as a chain of fully connected layers, if it is one.
     """
 
     def __init__(self, module: nn.Module, sample_shape: tuple[int, ...], watched: str | None = None) -> None:
