@@ -29,11 +29,11 @@ def test_parts_are_found_by_the_type_of_their_layer():
 
 def test_a_mask_covers_the_parts_and_nothing_else():
     layout = layout_of(made(Net))
-    marks = layout.mask(layout.head, "w", 53)
+    marks = layout.mask(layout.head, "w")
     assert int(marks.sum()) == 18  # 5·3 + 3
     assert bool(marks[35:].all())  # it lies at the end: 6·5 + 5 come before
     with pytest.raises(UserError, match=r"part of the model 'hed.bias' is unknown; did you mean 'head.bias'"):
-        layout.mask({"hed.bias"}, "w", 53)
+        layout.mask({"hed.bias"}, "w")
     with pytest.raises(UserError, match="layer 'tail' is unknown"):
         layout.below("tail")
     with pytest.raises(UserError, match="no head"):

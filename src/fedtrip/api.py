@@ -42,15 +42,16 @@ from fedtrip.runs.result import Result
 from fedtrip.runs.room import warn_if_no_room
 from fedtrip.runs.writer import RunWriter
 from fedtrip.tasks.interface import ACCURACY, Goal
-from fedtrip.training.costs import paper_gflops_per_round, pass_cost, symbols_of
+from fedtrip.training.costs import PassCost, paper_gflops_per_round, symbols_of
 from fedtrip.training.flat_model import FlatModel
 from fedtrip.training.one_thread import callback, one_thread, refuse_inside_a_run, whole_run
+from fedtrip.training.prepared_model import PreparedModel
 from fedtrip.training.workbench import Question
 from fedtrip.vectors import state_sha256
 
 Data = DataSet | Mapping[str, Any] | Sequence[Any]
 OnRound = Callable[[RoundRecord], None]
-OpenEngine = Callable[[Federation], AbstractContextManager[Engine]]
+OpenEngine = Callable[[Federation, PreparedModel], AbstractContextManager[Engine]]
 
 
 def run(
@@ -157,14 +158,14 @@ def _run(
     min_clients: int,
 ) -> Result:
     experiment = federation.experiment
-    flat = FlatModel(federation.module, federation.dataset.sample_shape)
-    state = initial_state(federation, memories)
+    prepared = PreparedModel.of(federation)
+    flat, state = prepared.flat, initial_state(federation, memories, prepared)
     records = list(writer.continue_from(state)) if writer is not None else []
     first = len(records) + 1
     ended = None
     try:
         with (
-            open_engine(federation) as engine,
+            open_engine(federation, prepared) as engine,
             closing(rounds(federation, engine, state, records, min_clients)) as done,
         ):
             for record, details in done:
@@ -194,7 +195,7 @@ def _run(
         records=tuple(records),
         state=flat.state_dict(state.server.model),
         ended=ended,
-        gflops_per_round=_gflops_per_round(federation),
+        gflops_per_round=_gflops_per_round(federation, prepared.cost),
         acceleration=flat.changes,
         build=partial(copy.deepcopy, federation.module),
     )
@@ -288,8 +289,9 @@ def evaluate(
         module.load_state_dict(stored.state)
     except RuntimeError as problem:
         raise UserError(f"model '{folder / MODEL}' does not fit the experiment: {problem}") from None
-    with make_engine(federation, 1) as engine:
-        (sums,) = engine.score([Question(FlatModel(module, federation.dataset.sample_shape).model())])
+    prepared = PreparedModel.of(federation)
+    with make_engine(federation, prepared, workers=1) as engine:
+        (sums,) = engine.score([Question(prepared.flat.model_of(module))])
     return federation.rules.task.scores(sums, len(federation.dataset.y_test))
 
 
@@ -332,11 +334,10 @@ def _keep_snapshot(writer: RunWriter, flat: FlatModel, state: FederationState, d
         writer.snapshot(state.round, f"client-{upload.client}", flat.state_dict(upload.vectors))
 
 
-def _gflops_per_round(federation: Federation) -> float | None:
+def _gflops_per_round(federation: Federation, cost: PassCost) -> float | None:
     experiment, dataset = federation.experiment, federation.dataset
     if not len(dataset.y_train):
         return None  # the clients' samples are theirs: nobody here knows how many
-    cost = pass_cost(federation.module, dataset.sample_shape)
     symbols = symbols_of(
         samples=experiment.samples_per_client or round(len(dataset.y_train) / experiment.clients),
         epochs=experiment.local_epochs,

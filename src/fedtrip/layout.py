@@ -59,12 +59,17 @@ class Layout:
             raise unknown_name("layer", prefix, self.parts)
         return found
 
-    def mask(self, names: Collection[str], vector: str, size: int) -> Tensor:
+    def size(self, vector: str) -> int:
+        """The length of a flat vector."""
+        return max((part.stop for part in self.parts.values() if part.vector == vector), default=0)
+
+    def mask(self, names: Collection[str], vector: str) -> Tensor:
         """Which places of a flat vector belong to these parts."""
-        marks = torch.zeros(size, dtype=torch.bool)
         for name in names:
             if name not in self.parts:
                 raise unknown_name("part of the model", name, self.parts)
+        marks = torch.zeros(self.size(vector), dtype=torch.bool)
+        for name in names:
             part = self.parts[name]
             if part.vector == vector:
                 marks[part.start : part.stop] = True
@@ -77,13 +82,10 @@ class Travelling:
     Every vector that is as long as w is cut like w, since a method's other vectors stand for the same parameters.
     """
 
-    def __init__(self, layout: Layout, stays: Collection[str], model: Mapping[str, Tensor]) -> None:
-        self._stays = {
-            name: marks
-            for name, vector in model.items()
-            if bool((marks := layout.mask(stays, name, vector.numel())).any())
-        }
-        self._size = model["w"].numel()
+    def __init__(self, layout: Layout, stays: Collection[str]) -> None:
+        masks = {vector: layout.mask(stays, vector) for vector in ("w", "buffers", "counters")}
+        self._stays = {vector: marks for vector, marks in masks.items() if bool(marks.any())}
+        self._size = layout.size("w")
 
     def __bool__(self) -> bool:
         """Whether anything stays at all."""

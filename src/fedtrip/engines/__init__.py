@@ -11,6 +11,7 @@ from fedtrip.engines.pool import PoolEngine
 from fedtrip.engines.serial import SerialEngine
 from fedtrip.errors import UserError
 from fedtrip.experiment.federation import Federation
+from fedtrip.training.prepared_model import PreparedModel
 
 
 def worker_count(workers: int | None) -> int:
@@ -21,10 +22,16 @@ def worker_count(workers: int | None) -> int:
 
 
 @contextmanager
-def make_engine(federation: Federation, workers: int | None = None) -> Iterator[Engine]:
-    """An engine for this federation with so many workers (default: the cores), closed at the end."""
-    count = min(worker_count(workers), federation.experiment.per_round or 1)
-    engine: Engine = SerialEngine(federation) if count == 1 else PoolEngine(federation, count)
+def make_engine(
+    federation: Federation, prepared: PreparedModel | None = None, workers: int | None = None
+) -> Iterator[Engine]:
+    """An engine for this federation with so many workers (default: the cores), closed at the end.
+
+    `prepared` is the federation's model, if it was made ready in this process before.
+    """
+    count = min(worker_count(workers), federation.experiment.per_round)
+    engine: Engine
+    engine = SerialEngine(federation, prepared) if count == 1 else PoolEngine(federation, count, prepared)
     try:
         yield engine
     finally:

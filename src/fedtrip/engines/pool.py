@@ -21,6 +21,7 @@ from fedtrip.experiment.federation import Federation
 from fedtrip.methods.interface import Memory
 from fedtrip.tasks.interface import Sums
 from fedtrip.training.client import Job, Outcome
+from fedtrip.training.prepared_model import PreparedModel
 from fedtrip.training.workbench import Question, Workbench
 from fedtrip.vectors import Vectors
 
@@ -104,13 +105,13 @@ class _Worker:
 class PoolEngine:
     """Workers that live as long as the run; one that dies is replaced and its work done again."""
 
-    def __init__(self, federation: Federation, workers: int) -> None:
+    def __init__(self, federation: Federation, workers: int, prepared: PreparedModel | None = None) -> None:
         self._data, self._broadcast = SharedBlock(), SharedBlock()
         self._workers: list[_Worker] = []
         self._lost_at_start = 0
         try:
             shared = share_data(federation.dataset, self._data)
-            self._here = Workbench(on_shared_data(federation, shared))
+            self._here = Workbench(on_shared_data(federation, shared), prepared)
             self._work = handover(federation, shared)
             for _ in range(workers):
                 self._workers.append(_Worker(self._work, self._broadcast))

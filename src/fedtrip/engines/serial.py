@@ -8,14 +8,15 @@ from fedtrip.engines.base import added
 from fedtrip.experiment.federation import Federation
 from fedtrip.tasks.interface import Sums
 from fedtrip.training.client import Job, Outcome
+from fedtrip.training.prepared_model import PreparedModel
 from fedtrip.training.workbench import Question, Workbench
 
 
 class SerialEngine:
     """Everything in this process, on one thread."""
 
-    def __init__(self, federation: Federation) -> None:
-        self._bench = Workbench(federation)
+    def __init__(self, federation: Federation, prepared: PreparedModel | None = None) -> None:
+        self._bench = Workbench(federation, prepared)
 
     def work(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
         for job in jobs:

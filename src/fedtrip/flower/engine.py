@@ -29,6 +29,7 @@ from fedtrip.methods.interface import Memory
 from fedtrip.printable import one_line
 from fedtrip.tasks.interface import Sums
 from fedtrip.training.client import Job, Outcome
+from fedtrip.training.prepared_model import PreparedModel
 from fedtrip.training.workbench import Question
 
 PATIENCE = 60.0
@@ -63,12 +64,18 @@ class FlowerEngine:
     """Clients on the nodes of a grid; the evaluation is here, where the test set is."""
 
     def __init__(
-        self, grid: Grid, federation: Federation, key: str, tolerance: Tolerance, stop: threading.Event
+        self,
+        grid: Grid,
+        federation: Federation,
+        prepared: PreparedModel,
+        key: str,
+        tolerance: Tolerance,
+        stop: threading.Event,
     ) -> None:
         experiment, dataset = federation.experiment, federation.dataset
         self._grid, self._tolerance, self._stop = grid, tolerance, stop
         self._run = RunIdentity(key, experiment.to_toml(), dataset.classes, dataset.sample_shape)
-        self._here = SerialEngine(federation)
+        self._here = SerialEngine(federation, prepared)
         self._clients = experiment.clients or 0
         self._announced: dict[int, tuple[int, int] | None] = {}
         """client and samples of every connected node; None for one that could not say"""

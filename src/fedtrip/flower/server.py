@@ -17,6 +17,7 @@ from fedtrip.files.lock import FolderLock
 from fedtrip.flower.engine import FlowerEngine, Tolerance
 from fedtrip.runs.folder import CHECKPOINT
 from fedtrip.runs.result import Result
+from fedtrip.training.prepared_model import PreparedModel
 
 KEY = "run-key"
 """File in the checkpoint's folder with the name that the run has on the nodes' disks."""
@@ -43,8 +44,8 @@ def run_on_grid(
     engines: list[FlowerEngine] = []
 
     @contextmanager
-    def opened(run: Federation) -> Iterator[FlowerEngine]:
-        engines.append(FlowerEngine(grid, run, _key(out), tolerance, stop or threading.Event()))
+    def opened(run: Federation, prepared: PreparedModel) -> Iterator[FlowerEngine]:
+        engines.append(FlowerEngine(grid, run, prepared, _key(out), tolerance, stop or threading.Event()))
         yield engines[0]
 
     out.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from fedtrip.layout import Travelling
 from fedtrip.methods.interface import Memory, Server, Upload
 from fedtrip.rounds.memories import ClientStore
 from fedtrip.rounds.record import RoundRecord
-from fedtrip.training.flat_model import FlatModel
+from fedtrip.training.prepared_model import PreparedModel
 from fedtrip.vectors import Vectors
 
 COMBINING, OPTIMIZER = "combining ", "server optimizer "
@@ -71,9 +71,11 @@ class TooFewClients(UserError):
     """A round that fewer clients answered than the run demands; the state is as it was before that round."""
 
 
-def initial_state(federation: Federation, memories: ClientStore) -> FederationState:
+def initial_state(
+    federation: Federation, memories: ClientStore, prepared: PreparedModel | None = None
+) -> FederationState:
     """The state before the first round."""
-    flat = FlatModel(federation.module, federation.dataset.sample_shape)
+    flat = (prepared or PreparedModel.of(federation)).flat
     model, layout = flat.model(), flat.layout
     rules = federation.rules
     state = {
@@ -82,7 +84,7 @@ def initial_state(federation: Federation, memories: ClientStore) -> FederationSt
         **prefixed(OPTIMIZER, rules.server_optimizer.start(model["w"])),
     }
     server = Server(model=model, state=state, clients=federation.experiment.clients, lr=federation.lr(1))
-    return FederationState(server, memories, Travelling(layout, rules.method.stays(layout), model))
+    return FederationState(server, memories, Travelling(layout, rules.method.stays(layout)))
 
 
 def prefixed(prefix: str, vectors: Vectors) -> Vectors:

@@ -17,6 +17,8 @@ from fedtrip.combining.interface import Combine
 from fedtrip.methods.interface import Method, Upload, Uploads
 from fedtrip.vectors import Vectors
 
+PART = 2**20
+"""Numbers that are added at once."""
 BUFFERS, COUNTERS = "buffers", "counters"
 """A module's own statistics, outside every method: they are combined like its vectors, integer ones by the maximum."""
 
@@ -85,6 +87,8 @@ class Tally:
 
 
 def _add(sums: Vectors, name: str, vector: Tensor, weight: float) -> None:
+    """sum ← sum + weight·vector, in parts: torch makes a float64 copy of what it adds."""
     if name not in sums:
         sums[name] = torch.zeros_like(vector, dtype=torch.float64)
-    sums[name].add_(vector, alpha=weight)
+    for total, part in zip(sums[name].split(PART), vector.split(PART), strict=True):
+        total.add_(part, alpha=weight)

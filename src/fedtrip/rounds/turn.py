@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import torch
@@ -62,18 +62,23 @@ class Turn:
         self._bytes_down += len(asked) * size_in_bytes(self._received)
         expected, keep_all = self._cut(method.expected(server)), self._t in self._federation.experiment.snapshot
         tally = Tally(method, rules.combine, self._received, expected, keep_all=keep_all)
-        used = []
-        for job, outcome in zip(jobs, self._engine.work(jobs), strict=True):
-            if outcome.client != job.client:
-                raise RuntimeError("the engine does not answer in the order of the jobs, which decides the sums' bits")
-            upload = self._accepted(outcome, server.exchange, expected)
-            if upload is not None:
-                tally.add(upload)
-                self._memories[outcome.client] = outcome.memory
-                used.append(outcome.client)
-        self._used, self._details = tuple(used), RoundDetails(tuple(tally.kept) if keep_all else ())
+        outcomes = self._engine.work(jobs)
+        self._used = tuple(job.client for job in jobs if self._take(job, outcomes, expected, tally))
+        self._details = RoundDetails(tuple(tally.kept) if keep_all else ())
         self._check_enough(tally.count, len(jobs))
         return tally
+
+    def _take(self, job: Job, outcomes: Iterator[Outcome], expected: Vectors, tally: Tally) -> bool:
+        """Add the next client's upload, if it can be used. None is held here while the next client is at work."""
+        outcome = next(outcomes)
+        if outcome.client != job.client:
+            raise RuntimeError("the engine does not answer in the order of the jobs, which decides the sums' bits")
+        upload = self._accepted(outcome, job.exchange, expected)
+        if upload is None:
+            return False
+        tally.add(upload)
+        self._memories[outcome.client] = outcome.memory
+        return True
 
     def _cut(self, vectors: Vectors) -> Vectors:
         """What travels of some vectors."""

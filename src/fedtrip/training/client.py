@@ -92,7 +92,7 @@ class ClientLocal:
     def __init__(
         self,
         flat: FlatModel,
-        initial: Tensor,
+        first: Callable[[], Vectors],
         x: Tensor,
         y: Tensor,
         settings: LocalSettings,
@@ -100,12 +100,17 @@ class ClientLocal:
         cost: PassCost,
     ) -> None:
         self.round, self.exchange, self.lr = job.round, job.exchange, settings.lr(job.round)
-        self.initial, self.labels = initial, y
+        self.labels = y
         self.optimizer_state = dict(job.memory.optimizer)
         """what the optimizer leaves for the client's next round, of every training of this one"""
         self.macs = 0
         self._trainings = 0
         self._flat, self._x, self.settings, self._job, self._cost = flat, x, settings, job, cost
+        self._first = first
+
+    @property
+    def initial(self) -> Tensor:
+        return self._first()["w"]
 
     @property
     def steps(self) -> int:
@@ -267,10 +272,12 @@ class ClientLocal:
                 )
 
 
-def perform(method: Method, job: Job, local: ClientLocal, travelling: Travelling, first: Vectors) -> Outcome:
-    """The method's client part, run with its tools, and its upload as it travels; `first` is the initial model."""
+def perform(
+    method: Method, job: Job, local: ClientLocal, travelling: Travelling, first: Callable[[], Vectors]
+) -> Outcome:
+    """The method's client part, run with its tools, and its upload as it travels; `first` gives the initial model."""
     memory = job.memory
-    received = travelling.whole(job.received, first, memory.personal) if travelling else job.received
+    received = travelling.whole(job.received, first(), memory.personal) if travelling else job.received
     reply = method.client(received, memory, local)
     upload = travelling.cut(reply.upload) if travelling else reply.upload
     personal = travelling.personal(reply.upload) if travelling and "w" in reply.upload else memory.personal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -33,12 +33,14 @@ class FlatModel:
         size = sum(p.numel() for p in parameters)
         self.w = torch.empty(size)
         self.g = torch.zeros(size)
+        self._places: list[tuple[slice, tuple[int, ...] | None]] = []
         start = 0
         for parameter in parameters:
-            span = slice(start, start + parameter.numel())
-            views = [in_order(flat[span], parameter.shape, orders.get(parameter)) for flat in (self.w, self.g)]
+            span, order = slice(start, start + parameter.numel()), orders.get(parameter)
+            views = [in_order(flat[span], parameter.shape, order) for flat in (self.w, self.g)]
             views[0].copy_(parameter.detach())
             parameter.data, parameter.grad = views
+            self._places.append((span, order))
             start = span.stop
 
         self.dense = dense_chain(self.module, sample_shape)
@@ -80,7 +82,17 @@ class FlatModel:
 
     def model(self) -> Vectors:
         """A copy of the current model as named vectors."""
-        return {"w": self.w.clone(), **self._buffer_vectors()}
+        return {"w": self.w.clone(), **_buffer_vectors([*self._floats, *self._integers])}
+
+    def model_of(self, module: nn.Module) -> Vectors:
+        """The model that another module of the same kind holds, such as the one this is a copy of."""
+        w = torch.empty_like(self.w)
+        trained = (parameter for parameter in module.parameters() if parameter.requires_grad)
+        for (span, order), parameter in zip(self._places, trained, strict=True):
+            in_order(w[span], parameter.shape, order).copy_(parameter.detach())
+        named, theirs = [name for name, _ in self.module.named_buffers()], dict(module.named_buffers())
+        stored = [theirs[name] for name in named if name in module.state_dict()]
+        return {"w": w, **_buffer_vectors(stored)}
 
     def load(self, model: Mapping[str, Tensor]) -> None:
         """Make the module hold this model."""
@@ -96,13 +108,15 @@ class FlatModel:
         self.load(model)
         return {name: value.detach().clone().contiguous() for name, value in self.module.state_dict().items()}
 
-    def _buffer_vectors(self) -> Vectors:
-        vectors = {}
-        if self._floats:
-            vectors["buffers"] = torch.cat([b.detach().reshape(-1).to(torch.float32) for b in self._floats])
-        if self._integers:
-            vectors["counters"] = torch.cat([b.reshape(-1).to(torch.int64) for b in self._integers])
-        return vectors
+
+def _buffer_vectors(buffers: Sequence[Tensor]) -> Vectors:
+    """Buffers one after the other: floating-point ones and integer ones in a vector each, if there are any."""
+    floats = [b.detach().reshape(-1).to(torch.float32) for b in buffers if b.is_floating_point()]
+    integers = [b.reshape(-1).to(torch.int64) for b in buffers if not b.is_floating_point()]
+    return {
+        **({"buffers": torch.cat(floats)} if floats else {}),
+        **({"counters": torch.cat(integers)} if integers else {}),
+    }
 
 
 def _spread(vector: Tensor | None, targets: list[Tensor]) -> None:

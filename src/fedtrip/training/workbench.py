@@ -14,8 +14,7 @@ from fedtrip.experiment.federation import Federation
 from fedtrip.layout import Travelling
 from fedtrip.tasks.interface import Sums
 from fedtrip.training.client import FROZEN_BATCH, ClientLocal, Job, LocalSettings, Outcome, perform
-from fedtrip.training.costs import pass_cost
-from fedtrip.training.flat_model import FlatModel
+from fedtrip.training.prepared_model import PreparedModel
 from fedtrip.vectors import Vectors
 
 EVALUATION_BLOCK = 2 * FROZEN_BATCH
@@ -37,16 +36,14 @@ class Workbench:
     """One process' place of work. Its results depend on the federation and the arguments alone, not on what it
     did before, so any process may do any client's work."""
 
-    def __init__(self, federation: Federation) -> None:
+    def __init__(self, federation: Federation, prepared: PreparedModel | None = None) -> None:
+        prepared = prepared or PreparedModel.of(federation)
         experiment = federation.experiment
         self._method, self._partition = federation.method, federation.partition
         self._dataset = federation.dataset.with_test_inputs()
-        watched = experiment.representation if federation.method.needs_representation else None
-        self._flat = FlatModel(federation.module, self._dataset.sample_shape, watched)
-        self._first = self._flat.model()
+        self._flat, self._cost, self._module = prepared.flat, prepared.cost, federation.module
         layout = self._flat.layout
-        self._travelling = Travelling(layout, federation.method.stays(layout), self._first)
-        self._cost = pass_cost(federation.module, self._dataset.sample_shape)
+        self._travelling = Travelling(layout, federation.method.stays(layout))
         self._settings = LocalSettings(
             seed=experiment.seed,
             epochs=experiment.local_epochs,
@@ -68,8 +65,12 @@ class Workbench:
     def client(self, job: Job) -> Outcome:
         """Do one client's part of an exchange."""
         x, y = self._samples(job.client)
-        local = ClientLocal(self._flat, self._first["w"], x, y, self._settings, job, self._cost)
+        local = ClientLocal(self._flat, self._first, x, y, self._settings, job, self._cost)
         return perform(self._method, job, local, self._travelling, self._first)
+
+    def _first(self) -> Vectors:
+        """The model that the federation started from; made when it is asked for, because few methods do."""
+        return self._flat.model_of(self._module)
 
     def blocks(self, question: Question) -> range:
         """The blocks in which a question's samples are scored."""
