@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 
@@ -56,6 +57,8 @@ class KnownSet:
     train: int
     test: int
     samples_per_client: int  # Table 2 of the FedTrip paper, where it names the set
+    target: float | None = None  # the test accuracy that is tried for, if nothing is said
+    targets: Mapping[str, float] = field(default_factory=dict)  # of some models another one
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
     first_label: int = 0

@@ -1,4 +1,4 @@
-"""Defaults that depend on the data set and the model: the paper's settings (its Table 2 and the head of Table 4)."""
+"""Defaults that depend on the data set, the model and the method: what their own entries recommend."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from fedtrip.families import METHOD
 from fedtrip.methods.interface import Method, make_method
 from fedtrip.registry import Choice, options_of
 
-TARGETS = {"digits": 0.90, "mnist": 0.90, "fashion-mnist": 0.75, "emnist": 0.62, "emnist47": 0.62, "cifar-10": 0.50}
-TARGETS_OF_MODEL = {("mnist", "mlp"): 0.87}
-
 
 def default_samples(dataset: str, samples: int, clients: int) -> int:
     """Samples a client, if nothing was said: the paper's, or an equal part of all."""
@@ -22,9 +19,9 @@ def default_samples(dataset: str, samples: int, clients: int) -> int:
 
 
 def default_target(dataset: str, model: str) -> float | None:
-    """The test accuracy to reach, if nothing was said; None for data that the paper does not use."""
-    known = "emnist" if dataset == "emnist:balanced" else dataset
-    return TARGETS_OF_MODEL.get((known, model), TARGETS.get(known))
+    """The score to reach, if nothing was said: what the data set's entry recommends; None for other data."""
+    known = KNOWN_SETS.get("emnist" if dataset == "emnist:balanced" else dataset)
+    return None if known is None else known.targets.get(model, known.target)
 
 
 def changed(base: Experiment, **changes: Any) -> Experiment:
