@@ -105,7 +105,7 @@ class Travelling:
     def whole(
         self, vectors: Mapping[str, Tensor], rest: Mapping[str, Tensor], personal: Mapping[str, Tensor]
     ) -> Vectors:
-        """The vectors again at full length: places that did not travel are as in `personal`, or as in `rest`, or zero."""
+        """The vectors again at full length: what did not travel is as in `personal`, or as in `rest`, or zero."""
         found: Vectors = {}
         for name, vector in vectors.items():
             marks = self._of_length(name, vector)

@@ -139,7 +139,7 @@ class PoolEngine:
                     common is not None,
                     _part(layout, "memory "),
                     job.memory.last_round,
-                )  # fmt: skip
+                )
             )
 
         def take(worker: _Worker, number: int, slot: int, content: ClientAnswer) -> Outcome:

@@ -18,8 +18,8 @@ class FedTripAuto(FedTrip):
     """FedTrip's step with ξ = e + (1 − e)/gap, e = exp(−(t − 1)/τ), and μ = push/travel, whatever the local steps
 
     `travel` is how far a round's local steps go on a constant gradient of length one. With ξ = 1 the term is the
-    constant μ(w_hist − w): what it adds in a round, μ·travel times that distance, is in the historical model of the next.
-    Where that were more than the distance itself, it could grow from round to round.
+    constant μ(w_hist − w): what it adds in a round, μ·travel times that distance, is in the historical model of the
+    next. Where that were more than the distance itself, it could grow from round to round.
     """
 
     title = "FedTrip with an annealed ξ and a μ that follows the local steps (ours, not the paper's)"

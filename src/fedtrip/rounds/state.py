@@ -15,7 +15,7 @@ from fedtrip.training.prepared_model import PreparedModel
 from fedtrip.vectors import Vectors
 
 COMBINING, OPTIMIZER = "combining ", "server optimizer "
-"""What the names of these rules' vectors begin with in the server's state; no method's vector has a space in its name."""
+"""What the names of these rules' vectors begin with in the server's state; a method's have no space in their names."""
 
 
 @dataclass
