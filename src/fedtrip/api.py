@@ -23,6 +23,7 @@ from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation, ModelSource, prepare
 from fedtrip.experiment.own_code import check_trusted, without_method
 from fedtrip.interruption import undisturbed
+from fedtrip.one_thread import callback, one_thread, refuse_inside_a_run, whole_run
 from fedtrip.rounds.loop import rounds
 from fedtrip.rounds.memories import ClientStore
 from fedtrip.rounds.ram import read_size
@@ -44,7 +45,6 @@ from fedtrip.runs.writer import RunWriter
 from fedtrip.tasks.interface import ACCURACY, Goal
 from fedtrip.training.costs import PassCost, paper_gflops_per_round, symbols_of
 from fedtrip.training.flat_model import FlatModel
-from fedtrip.training.one_thread import callback, one_thread, refuse_inside_a_run, whole_run
 from fedtrip.training.prepared_model import PreparedModel
 from fedtrip.training.workbench import Question
 from fedtrip.vectors import state_sha256

@@ -18,10 +18,10 @@ from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import prepare
 from fedtrip.families import METHOD
 from fedtrip.methods.fedavg import FedAvg
+from fedtrip.one_thread import one_thread
 from fedtrip.rounds.loop import rounds
 from fedtrip.rounds.memories import ClientStore
 from fedtrip.rounds.state import initial_state
-from fedtrip.training.one_thread import one_thread
 
 
 class Nobody:

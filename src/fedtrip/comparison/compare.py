@@ -30,10 +30,10 @@ from fedtrip.experiment.federation import ModelSource
 from fedtrip.experiment.preparer import Preparer
 from fedtrip.figures.convergence import draw_convergence
 from fedtrip.files.atomic import write_json, write_text
+from fedtrip.one_thread import refuse_inside_a_run
 from fedtrip.report import write_report
 from fedtrip.rounds.record import RoundRecord
 from fedtrip.runs.result import Result
-from fedtrip.training.one_thread import refuse_inside_a_run
 
 
 class Watcher(Protocol):

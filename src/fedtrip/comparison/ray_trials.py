@@ -20,7 +20,6 @@ from typing import Any
 
 import cloudpickle
 import ray
-from torch import nn
 
 from fedtrip.api import run_federation
 from fedtrip.comparison.trials import ATTEMPTS, OnTrialRound, Stop, Trial
@@ -28,9 +27,7 @@ from fedtrip.data.dataset import DataSet
 from fedtrip.engines import worker_count
 from fedtrip.engines.process import TICK
 from fedtrip.errors import UserError
-from fedtrip.experiment.complete import CompleteExperiment
-from fedtrip.experiment.federation import Federation, partition_of
-from fedtrip.experiment.rules import Rules
+from fedtrip.experiment.federation import PackedFederation
 from fedtrip.files.atomic import is_leftover, replacing
 from fedtrip.interruption import handlers_kept
 from fedtrip.rounds.ram import budget
@@ -50,16 +47,6 @@ class News:
     files: Files
     problem: str | None = None
     """what the user did wrong, if the trial ended so"""
-
-
-@dataclass(frozen=True)
-class _Work:
-    """A trial without its data set, which travels by reference."""
-
-    experiment: CompleteExperiment
-    module: nn.Module
-    rules: Rules
-    name: str
 
 
 def run_trials_on_ray(
@@ -134,8 +121,7 @@ class _Spread:
         if id(federation.dataset) not in self._placed:
             self._placed[id(federation.dataset)] = (federation.dataset, ray.put(federation.dataset))
         data = self._placed[id(federation.dataset)][1]
-        work = _Work(federation.experiment, federation.module, federation.rules, trial.name)
-        packed = cloudpickle.dumps(work)
+        packed = cloudpickle.dumps(PackedFederation.of(federation))
         self._streams[_remote_trial().remote(sys.path, packed, data, contents(trial.out))] = trial
 
     def _take(self, trial: Trial, news: News) -> None:
@@ -154,7 +140,7 @@ def _remote_trial() -> Any:
 def stream_trial(path: list[str], packed: bytes, dataset: DataSet, begun: Files) -> Iterator[News]:
     """On a worker: run a trial, going on from what was begun, and tell of each round."""
     sys.path += [folder for folder in path if folder not in sys.path]  # now a user's own modules can be found
-    work: _Work = cloudpickle.loads(packed)
+    work: PackedFederation = cloudpickle.loads(packed)
     news: queue.Queue[News | BaseException | None] = queue.Queue()
     with tempfile.TemporaryDirectory(prefix="fedtrip-") as place:
         out = Path(place) / "run"
@@ -169,10 +155,8 @@ def stream_trial(path: list[str], packed: bytes, dataset: DataSet, begun: Files)
 
         def run() -> None:
             try:
-                partition = partition_of(work.experiment, dataset)
-                federation = Federation(work.experiment, dataset, partition, work.module, work.rules)
                 run_federation(
-                    federation,
+                    work.with_data(dataset),
                     out=out,
                     resume=True,
                     workers=1,

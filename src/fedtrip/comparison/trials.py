@@ -15,11 +15,11 @@ from typing import Literal
 from fedtrip.api import run_federation
 from fedtrip.data.dataset import DataSet
 from fedtrip.engines import worker_count
-from fedtrip.engines.handover import Handover, SharedData, handover, share_data
+from fedtrip.engines.handover import Handover, SharedData, share_data
 from fedtrip.engines.process import TICK, WorkerLost, WorkerProcess, answer, lost_for_good, request
 from fedtrip.engines.shared import SharedBlock
 from fedtrip.errors import UserError
-from fedtrip.experiment.federation import Federation
+from fedtrip.experiment.federation import Federation, PackedFederation
 from fedtrip.interruption import Interruption
 from fedtrip.rounds.ram import budget
 from fedtrip.rounds.record import RoundRecord
@@ -169,7 +169,7 @@ class _TrialPool:
         federation = trial.prepare()
         shared = self._shared(federation.dataset)
         key = id(federation.dataset)
-        work = (handover(federation, shared), trial.out, self._client_memory)
+        work = (Handover(PackedFederation.of(federation), shared), trial.out, self._client_memory)
         process = next((idle for idle in self._idle if key in self._known[idle]), None)
         if process is None:
             if self._idle:

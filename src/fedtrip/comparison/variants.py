@@ -17,6 +17,7 @@ from fedtrip.comparison.device import Device
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment.defaults import changed, chosen_options
 from fedtrip.experiment.description import Experiment
+from fedtrip.files.atomic import file_name
 from fedtrip.paper_methods import IN_TABLES
 from fedtrip.runs.history import History
 from fedtrip.runs.result import Result
@@ -37,7 +38,7 @@ class Variant:
     @property
     def folder(self) -> str:
         """A name for its runs."""
-        return "".join(c if c.isalnum() or c in "-_.=" else "_" for c in self.label)
+        return file_name(self.label, also="=")
 
 
 def make_variants(base: Experiment, methods: Sequence[str], sweeps: Mapping[str, Sequence[Any]]) -> list[Variant]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
-from torch import nn
+from dataclasses import dataclass
 
 from fedtrip.data.dataset import DataSet
 from fedtrip.engines.shared import Layout, SharedBlock
-from fedtrip.experiment.complete import CompleteExperiment
-from fedtrip.experiment.federation import Federation, partition_of
-from fedtrip.experiment.rules import Rules
+from fedtrip.experiment.federation import Federation, PackedFederation
 
 _ARRAYS = ("x_train", "y_train", "x_test", "y_test", "client_train", "test_inputs")
 
@@ -43,25 +39,11 @@ def shared_dataset(shared: SharedData) -> DataSet:
 
 @dataclass(frozen=True)
 class Handover:
-    """What another process needs to do this federation's work."""
+    """What another process of this machine needs to do a federation's work."""
 
-    experiment: CompleteExperiment
-    module: nn.Module
-    rules: Rules
+    packed: PackedFederation
     data: SharedData
 
-    def federation(self, dataset: DataSet | None = None) -> Federation:
-        """The federation, in the process that received it."""
-        dataset = dataset or shared_dataset(self.data)
-        return Federation(self.experiment, dataset, partition_of(self.experiment, dataset), self.module, self.rules)
-
-
-def handover(federation: Federation, data: SharedData) -> Handover:
-    """Pack a federation whose data are shared."""
-    return Handover(federation.experiment, federation.module, federation.rules, data)
-
-
-def on_shared_data(federation: Federation, data: SharedData) -> Federation:
-    """The federation with its arrays in the shared memory too, so that no second copy is needed."""
-    dataset = shared_dataset(data)
-    return replace(federation, dataset=dataset, partition=partition_of(federation.experiment, dataset))
+    def federation(self) -> Federation:
+        """The federation, its arrays in the shared memory: no process has a copy of its own."""
+        return self.packed.with_data(shared_dataset(self.data))

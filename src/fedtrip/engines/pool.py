@@ -14,10 +14,10 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
 from fedtrip.engines.base import added
-from fedtrip.engines.handover import Handover, handover, on_shared_data, share_data
+from fedtrip.engines.handover import Handover, share_data
 from fedtrip.engines.process import TICK, WorkerLost, WorkerProcess, answer, lost_for_good, request
 from fedtrip.engines.shared import Layout, SharedBlock
-from fedtrip.experiment.federation import Federation
+from fedtrip.experiment.federation import Federation, PackedFederation
 from fedtrip.methods.interface import Memory
 from fedtrip.tasks.interface import Sums
 from fedtrip.training.client import Job, Outcome
@@ -111,8 +111,8 @@ class PoolEngine:
         self._lost_at_start = 0
         try:
             shared = share_data(federation.dataset, self._data)
-            self._here = Workbench(on_shared_data(federation, shared), prepared)
-            self._work = handover(federation, shared)
+            self._work = Handover(PackedFederation.of(federation), shared)
+            self._here = Workbench(self._work.federation(), prepared)
             for _ in range(workers):
                 self._workers.append(_Worker(self._work, self._broadcast))
         except BaseException:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import torch
 from torch import nn
@@ -20,9 +21,9 @@ from fedtrip.methods.interface import Method
 from fedtrip.models import build_model, check_model
 from fedtrip.models.check import trains_on_one_sample
 from fedtrip.models.representation import Tap
+from fedtrip.one_thread import one_thread
 from fedtrip.partitions.interface import Partition, make_partition
 from fedtrip.randomness import torch_seed
-from fedtrip.training.one_thread import one_thread
 from fedtrip.vectors import state_sha256
 
 ModelSource = nn.Module | Callable[[], nn.Module]
@@ -46,6 +47,24 @@ class Federation:
     def lr(self, t: int) -> float:
         """η of round t."""
         return self.experiment.lr * self.rules.lr_schedule(t, self.experiment.rounds)
+
+
+@dataclass(frozen=True)
+class PackedFederation:
+    """A federation without its data, which travel in another way: what another process or machine is handed."""
+
+    experiment: CompleteExperiment
+    module: nn.Module
+    rules: Rules
+
+    @classmethod
+    def of(cls, federation: Federation) -> Self:
+        """Pack a federation."""
+        return cls(federation.experiment, federation.module, federation.rules)
+
+    def with_data(self, dataset: DataSet) -> Federation:
+        """The federation again."""
+        return Federation(self.experiment, dataset, partition_of(self.experiment, dataset), self.module, self.rules)
 
 
 @one_thread()

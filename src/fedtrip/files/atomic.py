@@ -65,6 +65,11 @@ def check_writable(path: Path, suffixes: Collection[str]) -> None:
     check_parent_writable(path, "--out")
 
 
+def file_name(text: str, also: str = "") -> str:
+    """The text as a name of a file or folder: letters, digits, `-`, `_` and `.` stay, and what is in `also`."""
+    return "".join(c if c.isalnum() or c in "-_." or c in also else "_" for c in text)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file atomically."""
     with replacing(path) as temporary:

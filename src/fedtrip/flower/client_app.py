@@ -10,7 +10,7 @@ from flwr.clientapp import ClientApp
 
 from fedtrip.flower.node import Node
 from fedtrip.flower.records import outcome_content, read_identity, read_job
-from fedtrip.training.one_thread import one_thread
+from fedtrip.one_thread import one_thread
 
 
 def client_app(**defaults: str) -> ClientApp:

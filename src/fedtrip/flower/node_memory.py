@@ -11,7 +11,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from fedtrip.errors import UserError
-from fedtrip.files.atomic import replacing
+from fedtrip.files.atomic import replacing, sync
 from fedtrip.flower.records import NEVER
 from fedtrip.methods.interface import Memory
 from fedtrip.rounds.memories import read_vectors, write_vectors
@@ -56,7 +56,7 @@ class NodeMemory:
         with replacing(path) as temporary:
             os.close(os.open(temporary, os.O_CREAT | os.O_WRONLY, 0o600))
             write_vectors(temporary, memory.packed(), header)
-            _to_disk(temporary)
+            sync(temporary)  # a node that loses its power must have what it told the server that it has
         kept = (started_from, memory.last_round)
         for path in self._folder.iterdir():
             named = _NAME.fullmatch(path.name)
@@ -73,12 +73,3 @@ class NodeMemory:
 
     def _path(self, round_number: int, exchange: int) -> Path:
         return self._folder / f"{self._client}-{round_number}-{exchange}.safetensors"
-
-
-def _to_disk(path: Path) -> None:
-    """A node that loses its power must have what it told the server that it has."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -11,9 +11,9 @@ import torch
 from fedtrip.data.catalog import KNOWN_SETS
 from fedtrip.experiment.description import Experiment
 from fedtrip.models import build_model
+from fedtrip.one_thread import one_thread
 from fedtrip.paper.archive import Archive
 from fedtrip.training.costs import pass_cost
-from fedtrip.training.one_thread import one_thread
 
 PROBE_BATCH = 50
 MOON_PASSES = 1.7

@@ -22,13 +22,13 @@ from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation
 from fedtrip.experiment.own_code import without_method
+from fedtrip.one_thread import one_thread
 from fedtrip.partitions.interface import label_counts
 from fedtrip.runs.history import History
 from fedtrip.runs.result import Result
 from fedtrip.training.client import FROZEN_BATCH
 from fedtrip.training.costs import pass_cost
 from fedtrip.training.flat_model import FlatModel
-from fedtrip.training.one_thread import one_thread
 
 Prepare = Callable[[Experiment], Federation]
 
@@ -61,7 +61,6 @@ def look_at_clients(histories: Mapping[str, Sequence[History]], prepare: Prepare
     first = next(iter(histories.values()))
     counts = {run.experiment.seed: counts_of(prepared(run)) for run in first}
     federation = prepared(first[0])
-    assert federation.experiment.clients is not None
     macs = pass_cost(federation.module, federation.dataset.sample_shape).forward * len(federation.dataset.y_test)
     kept = {label: [run for run in runs if isinstance(run, Result)] for label, runs in histories.items()}
     models = sum(1 for runs in kept.values() if runs)

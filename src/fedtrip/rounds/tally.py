@@ -90,5 +90,5 @@ def _add(sums: Vectors, name: str, vector: Tensor, weight: float) -> None:
     """sum ← sum + weight·vector, in parts: torch makes a float64 copy of what it adds."""
     if name not in sums:
         sums[name] = torch.zeros_like(vector, dtype=torch.float64)
-    for total, part in zip(sums[name].split(PART), vector.split(PART), strict=True):
+    for total, part in zip(torch.split(sums[name], PART), torch.split(vector, PART), strict=True):
         total.add_(part, alpha=weight)

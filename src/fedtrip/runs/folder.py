@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fedtrip.errors import UserError, shortened
 from fedtrip.experiment.description import Experiment
-from fedtrip.files.atomic import check_parent_writable, is_leftover, replacing
+from fedtrip.files.atomic import check_parent_writable, file_name, is_leftover, replacing
 from fedtrip.rounds.record import RoundRecord, record_from_json
 from fedtrip.runs.seal import check_files, check_model, check_summary
 
@@ -50,7 +50,7 @@ def check_folder(out: Path, mark: str, kind: str, may_hold: bool, also: str = ""
 
 def unused_folder(stem: str) -> Path:
     """runs/STEM, numbered if it exists."""
-    name = "".join(c if c.isalnum() or c in "-_." else "_" for c in stem)
+    name = file_name(stem)
     folder, number = Path("runs") / name, 1
     while folder.exists():
         number += 1

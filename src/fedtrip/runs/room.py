@@ -7,15 +7,13 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.complete import CompleteExperiment
 from fedtrip.rounds.state import FederationState
 
 
-def warn_if_no_room(experiment: Experiment, state: FederationState, size: int, out: Path | None) -> None:
+def warn_if_no_room(experiment: CompleteExperiment, state: FederationState, size: int, out: Path | None) -> None:
     """After a round whose clients keep `size` bytes each: will there be room for all of them, on the disk of the run
     folder, or, without one, of the temporary folder for what does not fit into memory?"""
-    assert experiment.clients is not None
-    assert experiment.per_round is not None
     coming = experiment.per_round * (experiment.rounds - state.round)
     clients = min(experiment.clients, len(state.memories) + coming)
     if out is None:

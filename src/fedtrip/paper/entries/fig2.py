@@ -23,6 +23,7 @@ from fedtrip.figures.drawing import STYLE, save_both
 from fedtrip.files.atomic import write_json
 from fedtrip.models import build_model
 from fedtrip.models.representation import Tap
+from fedtrip.one_thread import one_thread
 from fedtrip.paper.entry import Entry, Findings, OnStep, OwnWork
 from fedtrip.paper.page import Page
 from fedtrip.paper.reproduction import WORK
@@ -30,7 +31,6 @@ from fedtrip.paper.settings import paper_experiment
 from fedtrip.randomness import stream
 from fedtrip.runs.folder import SNAPSHOTS, read_model
 from fedtrip.selection.uniform import Uniform
-from fedtrip.training.one_thread import one_thread
 
 CLIENT, LAST, EARLIER = 1, 50, 30
 PANELS = 3
