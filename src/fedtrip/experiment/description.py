@@ -235,9 +235,9 @@ def of_this_version(fields: Mapping[str, Any]) -> dict[str, Any]:
         table = {**{name: value for name, value in table.items() if name != "options"}, **options}
     if table.get("name", "fedtrip") == "fedtrip":
         raise UserError(
-            "schema_version is 1, where method 'fedtrip' was another one: now 'fedtrip' is the paper's (option mu), and "
-            "our rules, its defaults then, are 'fedtrip-auto' (options push, tau); accepted: schema_version = 2 and one "
-            "of the two"
+            "schema_version is 1, where method 'fedtrip' had more options: now 'fedtrip' is the paper's method (mu), "
+            "and our rules, its defaults then, are 'fedtrip-auto' (push, tau); accepted: schema_version = 2 and one of "
+            "the two"
         )
     dropout, corrupt = now.pop("dropout", 0), now.pop("corrupt", 0)
     if corrupt:

@@ -18,8 +18,8 @@ class FedTripAuto(FedTrip):
     """FedTrip's step with ξ = e + (1 − e)/gap, e = exp(−(t − 1)/τ), and μ = push/travel, whatever the local steps
 
     `travel` is how far a round's local steps go on a constant gradient of length one. With ξ = 1 the term is the
-    constant μ(w_hist − w): what it adds in a round, μ·travel times that distance, is in the historical model of the next.
-    Where that were more than the distance itself, it could grow from round to round.
+    constant μ(w_hist − w): what it adds in a round, μ·travel times that distance, is in the historical model of the
+    next. Where that were more than the distance itself, it could grow from round to round.
     """
 
     title = "FedTrip with an annealed ξ and a μ that follows the local steps (ours, not the paper's)"
@@ -37,8 +37,13 @@ class FedTripAuto(FedTrip):
         return {}
 
     def xi(self, t: int, gap: int) -> float:
-        early = math.exp(-(t - 1) / self.tau)
-        return early + (1 - early) / gap
+        return annealed_xi(t, gap, self.tau)
 
     def weight(self, local: Local) -> float:
         return self.push / local.travel
+
+
+def annealed_xi(t: int, gap: int, tau: float) -> float:
+    """e + (1 − e)/gap, e = exp(−(t − 1)/τ): from 1 in the first round towards 1/gap."""
+    early = math.exp(-(t - 1) / tau)
+    return early + (1 - early) / gap
