@@ -10,8 +10,6 @@ from fedtrip.errors import UserError
 from fedtrip.experiment.description import PYTHON, Experiment
 from fedtrip.printable import one_line
 
-PACKAGE = __name__.partition(".")[0]
-
 
 def own_model(experiment: Experiment) -> str | None:
     """The code of the experiment's model, in words; None if the model is a known one or was given from Python."""
@@ -20,9 +18,8 @@ def own_model(experiment: Experiment) -> str | None:
 
 
 def own_method(experiment: Experiment) -> str | None:
-    """The code of the experiment's method, in words; None if the method is a known one, or a class of this package."""
-    name = experiment.method.name
-    return f"method '{name}'" if ":" in name and not name.startswith(f"{PACKAGE}.") else None
+    """The code of the experiment's method, in words; None if the method is a known one."""
+    return f"method '{experiment.method.name}'" if ":" in experiment.method.name else None
 
 
 def own_code(experiment: Experiment) -> list[str]:

@@ -30,6 +30,7 @@ from fedtrip.runs.history import History
 from fedtrip.runs.result import Result
 from fedtrip.tasks.interface import ACCURACY
 
+PACKAGE = __name__.partition(".")[0]
 EACH = "each"
 """The key of a column that has one value for all rounds."""
 SCORES = ("accuracy", "loss")
@@ -56,7 +57,7 @@ class Archive:
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                 try:
                     run = _from_json(json.loads(line))
-                    if code := own_code(run.experiment):
+                    if code := _foreign_code(run.experiment):
                         raise UserError(f"it names code, {', '.join(code)}")
                     setting = _setting(run.experiment)
                     self._runs[_with_seed(setting, run.experiment)] = run
@@ -95,6 +96,12 @@ class Archive:
         of_file.sort(key=lambda other: other.experiment.seed)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, "".join(_line(other) for other in of_file))
+
+
+def _foreign_code(experiment: Experiment) -> list[str]:
+    """The code that a line names, but for the rules of our study, which are named like anybody's own."""
+    ours = experiment.method.name.startswith(f"{PACKAGE}.")
+    return own_code(experiment.but(method="fedavg") if ours else experiment)
 
 
 def identity(experiment: Experiment) -> str:
