@@ -1,4 +1,4 @@
-"""Experiment files of version 1: read where they mean what they meant, refused where a name means something else now."""
+"""Experiment files of version 1: read where they mean what they meant, refused where a name means another thing."""
 
 import pytest
 
