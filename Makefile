@@ -16,7 +16,7 @@ CORES := $(shell nproc)
 	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-demo: .venv/runtime  ## the six methods of the paper on digits: a table, a plot and a report
+demo: .venv/runtime  ## the paper's methods and fedtrip-auto on digits: a table, a plot and a report
 	$(BIN)/fedtrip compare --out demo --overwrite
 
 lint: .venv/ready

@@ -249,12 +249,12 @@ def test_every_option_of_a_method_is_explained_with_its_default(name: str) -> No
     cls: Any = METHOD.find(name)
     section = next(part for part in methods_page().split("\n## ") if part.startswith(f"{name}\n"))
     shown = {option: cells[0] for option, cells in table_rows(section).items()}
-    assert shown == {field.name: f"`{field.default}`" for field in dataclasses.fields(cls)}
+    assert shown == {field.name: f"`{field.default}`" for field in dataclasses.fields(cls) if field.init}
 
 
 def test_every_method_is_in_the_table_with_its_momentum_and_its_cost() -> None:
     rows = table_rows(methods_page().split("\n## ")[0])
-    assert list(rows) == METHOD.names()
+    assert sorted(rows) == sorted(METHOD.names())
     for name, cells in rows.items():
         method = METHOD.find(name)()
         attaching = method.attaching(CostSymbols(K=8, M=50, n=400, w=100, FP=100.0, BP=200.0))
@@ -273,6 +273,6 @@ def table_rows(text: str) -> dict[str, list[str]]:
     rows = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
-        if line.startswith("| `") and re.fullmatch(r"`\w+`", cells[0]):
+        if line.startswith("| `") and re.fullmatch(r"`[\w-]+`", cells[0]):
             rows[cells[0].strip("`")] = cells[1:]
     return rows

@@ -27,7 +27,8 @@ from fedtrip.engines.pool import PoolEngine
 
 METHODS = {
     "fedtrip": [
-        {"name": "fedtrip", "xi": "inverse-gap", "penalty": "squared", "first": "prox", "reach": 0.0}, {"name": "fedtrip"},
+        {"name": "fedtrip", "xi": "inverse-gap", "penalty": "squared", "first": "prox", "reach": 0.0},
+        {"name": "fedtrip"},
     ],
     "fedtrip-auto": [{"name": "fedtrip-auto"}, {"name": "fedtrip"}],
     **{name: [{"name": name}] for name in (

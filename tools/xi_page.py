@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from statistics import mean
 
 from fedtrip.comparison.tables import interval
-from fedtrip.methods.fedtrip import FedTrip
+from fedtrip.methods.fedtrip_auto import FedTripAuto
 from fedtrip.paper.archive import Archive
 from fedtrip.paper.entries import push, reach
 from fedtrip.paper.entries.choice import POOLED, chosen, gain_on, standings_table
@@ -19,8 +19,8 @@ from fedtrip.paper.page import note_on_marks, points
 from fedtrip.paper.registry import ENTRIES
 from fedtrip.statistics import Ratio
 from tools.xi_tables import (
-    default_ratios,
-    default_table,
+    auto_ratios,
+    auto_table,
     holds_one,
     kept_table,
     mu_seeds,
@@ -39,13 +39,17 @@ with squared norms; the second hardly pushes clients that return after many roun
 
 The gap is the current round t less the client's last one.
 
-| rule | ξ | options of `fedtrip` |
+| rule | ξ | method |
 |---|---|---|
-| 1/gap | 1/gap: the paper's analysis | `xi=inverse-gap` |
-| annealed | e + (1 − e)/gap, e = exp(−(t − 1)/10): from 1 to 1/gap over the first rounds | `xi=annealed` |
-| constant 1 | 1: the step is g + μ(w_hist − w), a push along the way the global model has moved since | `xi=constant` |
-| gap norm | the gap, as in the paper's text, but with plain norms: stable | `xi=gap`, `penalty=norm` |
-| 1/gap norm | 1/gap with plain norms | `xi=inverse-gap`, `penalty=norm` |
+| 1/gap | 1/gap: the paper's analysis | `fedtrip` |
+| annealed | e + (1 − e)/gap, e = exp(−(t − 1)/10): from 1 to 1/gap over the first rounds | `AnnealedXi` |
+| constant 1 | 1: the step is g + μ(w_hist − w), a push to where the global model has moved since | `ConstantXi` |
+| gap norm | the gap, as in the paper's text, but with plain norms: stable | `GapNorm` |
+| 1/gap norm | 1/gap with plain norms | `InverseGapNorm` |
+
+`fedtrip` is the paper's method. The others are methods of the study's own, named like anybody's:
+`--method fedtrip.paper.study_rules:AnnealedXi`. What is chosen below, *annealed* with a μ that follows the local steps,
+is the method `fedtrip-auto`.
 
 Each with the momentum reset in every round, as the other methods have it, and *kept* by the client
 (`--keep-optimizer-state`).
@@ -74,18 +78,19 @@ Lowest gain: mean final accuracy less FedAvg's, in points, in the case where tha
 ## Which reading gives the paper's figures?
 
 Speed-up over FedAvg in the four cases of Table 4, the momentum reset, all trials, with its 95 % interval. The rules
-have the paper's μ; our default is *annealed* with the μ that is chosen [further below](#how-far-to-push):
+have the paper's μ; `fedtrip-auto` is *annealed* with the μ that is chosen [further below](#how-far-to-push), which
+these runs had rounded to four decimals:
 
 {papers}
 
-## Our default or `--preset paper`?
+## `fedtrip` or `fedtrip-auto`?
 
-Our default (*annealed*, and the μ that is chosen below) against the paper's reading (1/gap, the paper's μ): how many
-times its rounds the paper's reading needs, paired by seed, with the 95 % interval.
+`fedtrip-auto` (*annealed*, and the μ that is chosen below) against `fedtrip` (1/gap, the paper's μ): how many times the
+rounds of the former the latter needs, paired by seed, with the 95 % interval.
 
-{default}
+{auto}
 
-{default_words}
+{auto_words}
 
 ## If clients keep their momentum
 
@@ -126,8 +131,8 @@ clients in every round. The rule of choice and the seeds are the same; ξ is *{r
 
 {pushes}
 
-[Case by case](reproduction.md#how-far-to-push). **{chosen_push}** is chosen: with μ = auto, FedTrip's default, μ is
-{limit}/s. With 4 clients a round it is faster than the paper's μ where that pushes less, slower where that pushes more.
+[Case by case](reproduction.md#how-far-to-push). **{chosen_push}** is chosen: the μ of `fedtrip-auto` is {limit}/s.
+With 4 clients a round it is faster than the paper's μ where that pushes less, slower where that pushes more.
 With all clients in every round the paper's μ = 1.0 falls to {papers_end} %, FedAvg ends at {fedavgs_end} %, and
 {chosen_push} at {chosens_end} %: there is nothing to gain there, but nothing is lost. A push that is not listed has not
 been run in all cases; 1.25 and 1.6 fall far below FedAvg in this last one.
@@ -152,7 +157,8 @@ epoch, and our clients keep theirs.
 
 One epoch can be long, too. On EMNIST47 a client makes 60 steps, a push of {push_emnist47}: in {collapsed_emnist47}
 trials of Table 4's case the paper's reading ends below half of FedAvg's accuracy, after it had reached the target.
-Our default was chosen without the cases of this section; but the idea of the push came from runs with 5 and 10 epochs.
+`fedtrip-auto` was chosen without the cases of this section; but the idea of the push came from runs with 5 and 10
+epochs.
 
 {reach}
 
@@ -162,17 +168,17 @@ Our default was chosen without the cases of this section; but the idea of the pu
 
 CONCLUSIONS = """## What follows
 
-- **annealed** is chosen, and is FedTrip's default. It ends as 1/gap does, and is somewhat faster early; with the μ of
-  our default it is [not faster than the paper's preset everywhere](#our-default-or---preset-paper).
-  `--preset paper` is 1/gap from the start, which the [reproduction](reproduction.md) runs everywhere.
+- **annealed** is chosen, and is the ξ of `fedtrip-auto`. It ends as 1/gap does, and is somewhat faster early; with the
+  μ of `fedtrip-auto` it is [not faster than `fedtrip` everywhere](#fedtrip-or-fedtrip-auto).
+  `fedtrip` has 1/gap from the start: the paper's method, which the [reproduction](reproduction.md) runs everywhere.
 - **constant 1** and **gap norm** are the fastest where clients return soon and differ moderately. Where they return
   rarely, both end far below FedAvg: the push of the one grows with the distance to an old model, that of the other with
   its age.
 - Over the four cases **gap norm** comes nearest to the speed-ups that the paper prints: its text's ξ, and the norm as
   the framework that its authors used writes FedProx. What they ran is not known.
 - **1/gap** and **annealed** gain most over FedAvg where clients differ most (Dirichlet(0.1)).
-- **μ** follows the local steps by default (`mu=auto`), so that it need not be tuned anew for another model, number of
-  samples, epochs or rate. `reach` is the option to sweep.
+- **μ** follows the local steps in `fedtrip-auto`, so that it need not be tuned anew for another model, number of
+  samples, epochs or rate. `push` is the option to sweep.
 - The rules for ξ were compared with the paper's μ, and the pushes with one rule for ξ. Rate and batch size are the
   paper's throughout; other rates were tried on digits only.
 """
@@ -185,7 +191,7 @@ def xi_page(archive: Archive) -> str:
         "standings": standings_table(findings, VARIANTS),
         "papers": papers_table(findings, pushed).markdown(),
         "kept": kept_table(findings).markdown(),
-        "default": default_table(findings, pushed).markdown(),
+        "auto": auto_table(findings, pushed).markdown(),
         "mus": mu_table(findings, mu_seeds(findings)).markdown(),
     }
     push_words = how_far_to_push(pushed)
@@ -193,12 +199,12 @@ def xi_page(archive: Archive) -> str:
         **tables,
         marks=note_on_marks("\n".join([*tables.values(), push_words["pushes"]])),
         pooled=POOLED,
-        default_words=told_apart(default_ratios(findings, pushed), "our default is faster"),
+        auto_words=told_apart(auto_ratios(findings, pushed), "`fedtrip-auto` is faster"),
         **annealed_kept(findings),
         trials=trials_of(Findings(xi_lines(), archive)),
         mu_trials=f"{len(mu_seeds(findings))}",
         conclusions=CONCLUSIONS,
-        limit=f"{FedTrip.reach}",
+        limit=f"{FedTripAuto.push}",
         **push_words,
         **longer_training(Findings(ENTRIES["reach"].lines, archive)),
     )
@@ -245,7 +251,7 @@ def how_far_to_push(findings: Findings) -> dict[str, str]:
     return {
         "papers_end": f"{ends[push.PAPERS_MU]:.1f}",
         "fedavgs_end": f"{ends[BASELINE]:.1f}",
-        "chosens_end": f"{ends[push.label(FedTrip.reach)]:.1f}",
+        "chosens_end": f"{ends[push.label(FedTripAuto.push)]:.1f}",
         "rule": push.RULE,
         "too_far": points(gain_on(findings, push.EVERYBODY, push.label(0.9), CHOICE_SEEDS)),
         "too_far_lowest": points(

@@ -8,6 +8,7 @@ from statistics import mean
 from fedtrip.comparison.tables import interval
 from fedtrip.comparison.variants import rounds_ratio
 from fedtrip.methods.fedtrip import FedTrip
+from fedtrip.methods.fedtrip_auto import FedTripAuto
 from fedtrip.paper.entries import push, reach
 from fedtrip.paper.entries.rounds_cases import case_name, case_title
 from fedtrip.paper.entries.xi_lines import (
@@ -30,32 +31,32 @@ from fedtrip.statistics import Ratio
 
 
 def papers_table(findings: Findings, pushed: Findings) -> Page:
-    """Every rule's speed-up, and our default's, beside the one that the paper prints."""
+    """Every rule's speed-up, and that of `fedtrip-auto`, beside the one that the paper prints."""
     printed = {case_name(case["model"], case["dataset"]): case["rounds"] for case in published()["table4"]["cases"]}
-    table = Page("", ["case", "paper", *RULES, reach.DEFAULT])
+    table = Page("", ["case", "paper", *RULES, reach.OURS])
     for case, what in study_cases().items():
         paper = printed[case]["fedavg"] / printed[case]["fedtrip"]
         ours = [interval(speedup(findings, case, BASELINE, rule)) for rule in RULES]
-        default = interval(speedup(pushed, case, BASELINE, push.label(FedTrip.reach)))
-        table.rows.append([case_title(*what), f"{paper:.2f}×", *ours, default])
+        auto = interval(speedup(pushed, case, BASELINE, push.label(FedTripAuto.push)))
+        table.rows.append([case_title(*what), f"{paper:.2f}×", *ours, auto])
     return table
 
 
-def default_ratios(findings: Findings, pushed: Findings) -> dict[str, Ratio | None]:
-    """Case → rounds of `--preset paper` over those of our default, on the seeds that both have."""
+def auto_ratios(findings: Findings, pushed: Findings) -> dict[str, Ratio | None]:
+    """Case → rounds of `fedtrip` over those of `fedtrip-auto`, on the seeds that both have."""
     titles = {case: case_title(*what) for case, what in study_cases().items()} | HARDER_TITLES
     ratios = {}
     for case, title in titles.items():
-        paper, ours = findings.runs(case, "1/gap"), pushed.runs(case, push.label(FedTrip.reach))
+        paper, ours = findings.runs(case, "1/gap"), pushed.runs(case, push.label(FedTripAuto.push))
         common = sorted(paper.keys() & ours.keys())
         ratios[title] = rounds_ratio([paper[seed] for seed in common], [ours[seed] for seed in common])
     return ratios
 
 
-def default_table(findings: Findings, pushed: Findings) -> Page:
-    """How much faster our default is than the paper's preset."""
-    table = Page("", ["case", "rounds of `--preset paper` over our default's", "pairs"])
-    for title, ratio in default_ratios(findings, pushed).items():
+def auto_table(findings: Findings, pushed: Findings) -> Page:
+    """How much faster `fedtrip-auto` is than `fedtrip`."""
+    table = Page("", ["case", "rounds of `fedtrip` over those of `fedtrip-auto`", "pairs"])
+    for title, ratio in auto_ratios(findings, pushed).items():
         table.rows.append([title, interval(ratio), f"{0 if ratio is None else ratio.pairs}"])
     return table
 
@@ -81,7 +82,8 @@ def mu_table(findings: Findings, seeds: Set[int]) -> Page:
     for case, others in OTHER_MUS.items():
         model, dataset, target = study_cases()[case]
         rows = {mu: [(mu_case(case), mu_label(rule, mu)) for rule in RULES] for mu in others}
-        rows[FedTrip.defaults_for(model, dataset, {"reach": 0})["mu"]] = [(case, rule) for rule in RULES]
+        papers_mu = FedTrip(**FedTrip.defaults_for(model, dataset, {})).mu
+        rows[papers_mu] = [(case, rule) for rule in RULES]
         for mu, cells in sorted(rows.items()):
             shown = [speedup_and_gain(findings, where, BASELINE, label, seeds) for where, label in cells]
             table.rows.append([case_title(model, dataset, target), f"{mu}", *shown])

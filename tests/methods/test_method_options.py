@@ -7,7 +7,6 @@ from tests.reference.setting import Net, made, samples
 
 import fedtrip
 from fedtrip.experiment.federation import prepare
-from fedtrip.experiment.presets import preset_options
 from fedtrip.families import METHOD
 from fedtrip.methods.fedprox import FedProx
 from fedtrip.methods.interface import make_method
@@ -19,11 +18,13 @@ RANGES = [
     ("fedtrip", "mu", -1, "greater than or equal to 0"),
     ("fedtrip", "mu", math.nan, "finite"),
     ("fedtrip", "mu", math.inf, "finite"),
-    ("fedtrip", "xi_value", -0.5, "greater than or equal to 0"),
-    ("fedtrip", "xi_value", math.nan, "finite"),
-    ("fedtrip", "xi", "interval", "'annealed', 'inverse-gap', 'constant' or 'gap'"),
-    ("fedtrip", "penalty", "cubed", "'squared' or 'norm'"),
-    ("fedtrip", "first", "fedavg", "'prox', 'none' or 'initial'"),
+    ("fedtrip-auto", "push", -0.5, "greater than or equal to 0"),
+    ("fedtrip-auto", "push", math.nan, "finite"),
+    ("fedtrip-auto", "tau", 0, "greater than 0"),
+    ("fedtrip-auto", "tau", math.inf, "finite"),
+    ("fedtrip.paper.study_rules:ConstantXi", "value", -0.5, "greater than or equal to 0"),
+    ("fedtrip.paper.study_rules:ConstantXi", "value", math.nan, "finite"),
+    ("fedtrip.paper.study_rules:AnnealedXi", "tau", -1, "greater than 0"),
     ("slowmo", "beta", 1, "less than 1"),
     ("slowmo", "beta", 1.5, "less than 1"),
     ("slowmo", "beta", -0.1, "greater than or equal to 0"),
@@ -70,8 +71,8 @@ TYPES = [
     ("fedprox", "mu", "much", "number"),
     ("fedprox", "mu", None, "number"),
     ("fedprox", "mu", [0.1], "number"),
-    ("fedtrip", "xi", 0.5, "'annealed', 'inverse-gap', 'constant' or 'gap'"),
-    ("fedtrip", "first", None, "'prox', 'none' or 'initial'"),
+    ("fedtrip", "mu", "auto", "number"),
+    ("fedtrip-auto", "push", "far", "number"),
     ("slowmo", "beta", {"value": 0.9}, "number"),
     ("moon", "tau", "warm", "number"),
     ("feddyn", "alpha", "α", "number"),
@@ -102,15 +103,16 @@ def test_an_unknown_option_is_refused_by_name(method):
 
 
 def test_a_misspelt_option_gets_a_suggestion():
-    with pytest.raises(fedtrip.UserError, match="did you mean 'penalty'"):
-        make_method("fedtrip", {"penality": "norm"}, model="cnn", dataset="mnist")
+    with pytest.raises(fedtrip.UserError, match="did you mean 'push'"):
+        make_method("fedtrip-auto", {"psuh": 0.5}, model="cnn", dataset="mnist")
 
 
 @pytest.mark.parametrize(
     ("method", "options"),
     [
         ("fedprox", {"mu": 0}),
-        ("fedtrip", {"mu": 0.0, "xi": "constant", "xi_value": 0}),
+        ("fedtrip", {"mu": 0}),
+        ("fedtrip-auto", {"push": 0, "tau": 1e-3}),
         ("slowmo", {"beta": 0, "alpha": 2}),
         ("moon", {"mu": 0, "tau": 1e-3}),
         ("feddyn", {"alpha": 1e-6}),
@@ -146,8 +148,7 @@ def arrays():
 
 
 def test_a_model_of_ones_own_does_not_take_the_mlps_default():
-    paper = {"name": "fedtrip", "options": preset_options("paper", "fedtrip")}
-    experiment = fedtrip.Experiment(method=paper, clients=4, samples_per_client=9, mean=0.0, std=1.0)
+    experiment = fedtrip.Experiment(method="fedtrip", clients=4, samples_per_client=9, mean=0.0, std=1.0)
     federation = prepare(experiment, model=made(Net), data=fedtrip.from_arrays(*arrays()))
     assert federation.method.mu == 0.4
 

@@ -11,15 +11,18 @@ from fedtrip.paper.entries.xi import VARIANTS
 from fedtrip.paper.entries.xi_lines import HARDER, KEPT, REPORT_SEEDS, study_cases, xi_lines
 from fedtrip.paper.entry import Findings
 from fedtrip.runs.history import History
+from fedtrip.tasks.interface import ACCURACY
 
 
 def run(rounds, final, seed):
     """A run that reaches its target in that round and ends at that accuracy."""
     experiment = fedtrip.Experiment(seed=seed, rounds=40, target=0.5)
-    record = fedtrip.RoundRecord(1, 0.0, 1.0, (0,), 1, 1, 1, 1.0)
+    record = fedtrip.RoundRecord(1, {}, (0,), 1, 1, 1, 1.0)
     accuracies = [0.1 if n < rounds else 0.6 if n <= 30 else final for n in range(1, 41)]
-    records = tuple(dataclasses.replace(record, round=n + 1, accuracy=a) for n, a in enumerate(accuracies))
-    return History(experiment, records, None, None, ())
+    records = tuple(
+        dataclasses.replace(record, round=n + 1, scores={"accuracy": a, "loss": 1.0}) for n, a in enumerate(accuracies)
+    )
+    return History(experiment, ACCURACY, records, None, None, ())
 
 
 class Made(Findings):

@@ -15,6 +15,7 @@ from fedtrip.paper.entry import Findings, Line
 from fedtrip.paper.measures import Rounds
 from fedtrip.paper.verdict import NOT, ONE_TRIAL, OPEN, PARTLY, REPRODUCED, UNSURE, verdict_of
 from fedtrip.statistics import Ratio, estimate
+from fedtrip.tasks.interface import ACCURACY
 
 
 @pytest.mark.parametrize(
@@ -48,11 +49,12 @@ def test_without_runs_nothing_is_judged_but_the_costs(tmp_path):
 def ended_in(rounds, seed, method):
     """A run that reaches its target in that round."""
     experiment = fedtrip.Experiment(method=method, seed=seed, rounds=100, target=0.9)
-    record = fedtrip.RoundRecord(1, 0.0, 1.0, (0,), 1, 1, 1, 1.0)
+    record = fedtrip.RoundRecord(1, {}, (0,), 1, 1, 1, 1.0)
     records = tuple(
-        dataclasses.replace(record, round=n + 1, accuracy=0.95 if n + 1 >= rounds else 0.1) for n in range(100)
+        dataclasses.replace(record, round=n + 1, scores={"accuracy": 0.95 if n + 1 >= rounds else 0.1, "loss": 1.0})
+        for n in range(100)
     )
-    return fedtrip.runs.history.History(experiment, records, None, None, ())
+    return fedtrip.runs.history.History(experiment, ACCURACY, records, None, None, ())
 
 
 class Made(Findings):

@@ -9,11 +9,12 @@ from statistics import mean
 import pytest
 from tools.reproduction_page import page, record
 from tools.xi_page import xi_page
-from tools.xi_tables import default_table, papers_table
+from tools.xi_tables import auto_table, papers_table
 
 from fedtrip.comparison.tables import interval
-from fedtrip.methods import IN_TABLES
-from fedtrip.methods.fedtrip import FedTrip
+from fedtrip.comparison.variants import PAPER_METHODS
+from fedtrip.methods.fedtrip_auto import FedTripAuto
+from fedtrip.methods.interface import make_method
 from fedtrip.paper.archive import Archive
 from fedtrip.paper.claims import NEGLIGIBLE
 from fedtrip.paper.entries import push, reach, table7
@@ -26,7 +27,6 @@ from fedtrip.paper.measures import speedup
 from fedtrip.paper.registry import ENTRIES
 from fedtrip.paper.reproduction import RUNS
 from fedtrip.paper.settings import METHOD_TITLES
-from fedtrip.registry import options_of
 from fedtrip.statistics import holm
 
 TOP = Path(__file__).parents[2]
@@ -99,10 +99,10 @@ def test_pooled_intervals_say_what_they_assume():
         assert "as if they were independent" in path.read_text()
 
 
-def test_the_page_on_xi_says_where_the_default_is_not_faster_than_the_papers_preset(archive):
+def test_the_page_on_xi_says_where_fedtrip_auto_is_not_faster_than_fedtrip(archive):
     findings, pushed = (Findings(ENTRIES[name].lines, archive) for name in ("xi", "push"))
-    section = (TOP / "docs" / "xi.md").read_text().split("## Our default or `--preset paper`?")[1].split("\n## ")[0]
-    (titles, *_), rows = default_table(findings, pushed).header, default_table(findings, pushed).rows
+    section = (TOP / "docs" / "xi.md").read_text().split("## `fedtrip` or `fedtrip-auto`?")[1].split("\n## ")[0]
+    (titles, *_), rows = auto_table(findings, pushed).header, auto_table(findings, pushed).rows
     assert titles == "case"
     assert len(rows) == len(study_cases()) + len(HARDER)
     for title, ratio, *_ in rows:
@@ -128,10 +128,11 @@ def test_other_pages_do_not_contradict_the_record(archive):
     )
     assert "recorded with this code yet" not in reading
     row = next(line for line in choosing.splitlines() if "`orthogonal:10`" in line)
-    assert "`--preset paper`" in row
+    assert "or `fedtrip`:" in row
     ran = [run.experiment for run in archive if run.experiment.partition.startswith("orthogonal")]
-    trips = {run.method.options["xi"] for run in ran if run.method.name == "fedtrip"}
-    assert trips == {"inverse-gap"}, "the row says that our default was not run there"
+    assert {run.method.name for run in ran if "fedtrip" in run.method.name} == {"fedtrip"}, (
+        "fedtrip-auto was not run there"
+    )
     for name in ("fedprox", "moon", "mimelite", "fedgkd"):
         section = methods.split(f"## {name}\n")[1].split("\n## ")[0]
         assert "Departs from its paper" in section, name
@@ -146,8 +147,10 @@ def test_the_page_on_xi_says_what_the_runs_say(archive):
     assert (TOP / "docs" / "xi.md").read_text() == xi_page(archive), "run `make results`"
     findings, pushed = (Findings(ENTRIES[name].lines, archive) for name in ("xi", "push"))
     best = chosen(findings, VARIANTS)
-    default = options_of(FedTrip())
-    assert {name: default[name] for name in RULES[best.label]} == RULES[best.label]
+    rule = make_method(RULES[best.label], {}, model="cnn", dataset="mnist")
+    assert [rule.xi(t, gap) for t in (1, 9) for gap in (1, 4)] == [
+        FedTripAuto().xi(t, gap) for t in (1, 9) for gap in (1, 4)
+    ]
     for rule in ("constant 1", "gap norm"):
         assert gain_on(findings, "mlp-fmnist-4of50", rule, range(5)) < -0.05
         assert all(
@@ -202,12 +205,12 @@ def test_the_page_on_xi_says_what_longer_training_does(archive):
             far: mean(reach.gains(findings, reach.mlp_case(epochs), reach.label("annealed", far)))
             for far in reach.PUSHES
         }
-        assert gain[FedTrip.reach] > 0
+        assert gain[FedTripAuto.push] > 0
         assert gain[max(reach.PUSHES)] < -0.05
     above = {}
     for epochs in reach.EPOCHS[1:]:
         case = reach.cnn_case(epochs)
-        assert mean(reach.gains(findings, case, reach.DEFAULT)) > 0
+        assert mean(reach.gains(findings, case, reach.OURS)) > 0
         readings = {name: mean(reach.gains(findings, case, name)) for name in (reach.PAPER, "gap norm", "1/gap norm")}
         above[epochs] = {name for name, gain in readings.items() if gain > 0}
     assert above[5] & above[10] == {"1/gap norm"}
@@ -224,21 +227,36 @@ def test_choosing_says_what_figure_6_says_of_clients_with_few_classes(archive):
         best, next_best, *_ = sorted(ends, key=ends.get, reverse=True)
         first.append(best)
         second.append(next_best)
-        assert set(ends) == {METHOD_TITLES[method] for method in IN_TABLES}
+        assert set(ends) == {METHOD_TITLES[method] for method in PAPER_METHODS}
     assert first == ["FedTrip", "FedDyn", "FedDyn", "FedDyn"]
     assert second == ["FedDyn", "FedTrip", "FedTrip", "FedTrip"]
 
 
 def test_the_page_on_xi_says_what_the_push_does(archive):
     findings = Findings(ENTRIES["push"].lines, archive)
-    assert chosen(findings, push.VARIANTS).label == push.label(FedTrip.reach)
+    assert chosen(findings, push.VARIANTS).label == push.label(FedTripAuto.push)
     for line in (line for line in findings.lines if line.label == push.PAPERS_MU and line.case != push.EVERYBODY):
         ours, papers = (
-            speedup_on(findings, line.case, label, range(5)).mean for label in (push.label(FedTrip.reach), line.label)
+            speedup_on(findings, line.case, label, range(5)).mean
+            for label in (push.label(FedTripAuto.push), line.label)
         )
-        assert (ours > papers) == (reach.mu_and_push(line)[1] < FedTrip.reach)
+        assert (ours > papers) == (reach.mu_and_push(line)[1] < FedTripAuto.push)
     for far in (1.25, 1.6):
         assert gain_on(findings, push.EVERYBODY, push.label(far), range(5)) < -0.5
+
+
+def test_the_record_is_whole_and_every_run_of_it_is_somebodys(archive):
+    """Nothing was lost when methods were named anew: each run is one that an entry's line asks for."""
+    asked = {
+        run.model_sha256
+        for entry in ENTRIES.values()
+        for line in entry.lines
+        for run in Findings([line], archive).runs(line.case, line.label).values()
+    }
+    kept = [run.model_sha256 for run in archive]
+    assert set(kept) == asked
+    assert len(kept) == sum(len(path.read_text().splitlines()) for path in (RESULTS / RUNS).glob("*/*.jsonl")) >= 1770
+    assert {run.experiment.method.name for run in archive} == {*PAPER_METHODS, "fedtrip-auto", *RULES.values()}
 
 
 def test_trials_are_paired(archive):

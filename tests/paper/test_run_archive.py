@@ -7,7 +7,6 @@ import pytest
 
 import fedtrip
 from fedtrip import Experiment, UserError
-from fedtrip.methods.fedtrip import FedTrip
 from fedtrip.paper.archive import Archive, identity
 
 SMALL = {"rounds": 3, "samples_per_client": 20}
@@ -24,7 +23,8 @@ def test_a_run_comes_back_with_all_its_rounds(result, tmp_path):
     assert found is not None
     assert found.curve == [(number, pytest.approx(accuracy, rel=1e-5)) for number, accuracy in result.curve]
     for stored, record in zip(found.records, result.records, strict=True):
-        assert replace(stored, seconds=0, loss=0, accuracy=0) == replace(record, seconds=0, loss=0, accuracy=0)
+        assert stored.scores == pytest.approx(record.scores, rel=1e-5)
+        assert replace(stored, seconds=0, scores={}) == replace(record, seconds=0, scores={})
     assert found.model_sha256 == result.model_sha256
     assert found.gflops_per_round == result.gflops_per_round
     assert found.costs(2) == result.costs(2)
@@ -36,7 +36,8 @@ def test_a_run_comes_back_with_all_its_rounds(result, tmp_path):
         {"target": 0.5},  # changes what is read off a run, not the run
         {"snapshot": (1, 2)},
         {"clients": 10, "per_round": 4, "partition": "dirichlet:0.5", "momentum": 0.9},  # the defaults, written out
-        {"method": {"name": "fedtrip", "mu": "auto", "reach": FedTrip.reach, "xi": "annealed"}},
+        {"method": {"name": "fedtrip", "mu": 1.0}},  # the paper's of an MLP
+        {"optimizer": "sgd", "attack": "none", "combine": {"name": "mean"}},
     ],
 )
 def test_found_by_the_same_run_however_it_is_written(result, tmp_path, same):
@@ -52,6 +53,7 @@ def test_found_by_the_same_run_however_it_is_written(result, tmp_path, same):
     "other",
     [
         {"seed": 1}, {"rounds": 4}, {"method": "fedavg"}, {"method": {"name": "fedtrip", "mu": 0.9}}, {"lr": 0.02},
+        {"method": "fedtrip-auto"}, {"method": "fedtrip.paper.study_rules:AnnealedXi"}, {"attack": "dropout:0.5"},
         {"stop_at_target": True}, {"draw": "nested"}, {"mean": 0.5, "std": 0.5}, {"keep_optimizer_state": True},
     ],
 )  # fmt: skip
@@ -85,10 +87,41 @@ def test_a_run_added_again_replaces_its_line(result, tmp_path):
 
 
 def test_a_loss_that_is_not_finite_is_kept_as_missing(result, tmp_path):
-    worse = replace(result, records=tuple(replace(r, loss=float("inf")) for r in result.records))
+    scores = {"accuracy": 0.5, "loss": float("inf")}
+    worse = replace(result, records=tuple(replace(r, scores=scores) for r in result.records))
     Archive(tmp_path).add(worse)
     (run,) = Archive(tmp_path)
-    assert [record.loss for record in run.records] == [None] * 3
+    assert [(record.accuracy, record.loss) for record in run.records] == [(0.5, None)] * 3
+
+
+def test_a_round_that_was_not_evaluated_has_no_scores(tmp_path):
+    experiment = Experiment(method="fedavg", eval_every=2, **SMALL)
+    result = fedtrip.run(experiment, workers=1)
+    Archive(tmp_path).add(result)
+    found = Archive(tmp_path).find(experiment)
+    assert [sorted(record.scores) for record in found.records] == [sorted(record.scores) for record in result.records]
+    assert not found.records[0].scores
+
+
+def test_a_rule_of_the_study_is_kept_and_found_and_foreign_code_is_not(tmp_path):
+    """The study's rules are named like anybody's own, but they are of this package: reading them runs no other code."""
+    experiment = Experiment(method="fedtrip.paper.study_rules:AnnealedXi", **SMALL)
+    result = fedtrip.run(experiment, workers=1)
+    Archive(tmp_path).add(result)
+    (path,) = tmp_path.glob("*/AnnealedXi-*.jsonl")
+    assert Archive(tmp_path).find(experiment).model_sha256 == result.model_sha256
+    for foreign in ("somebodys.code:Method", "fedtripp.paper:Method"):
+        path.write_text(path.read_text().replace(json.loads(path.read_text())["experiment"]["method"]["name"], foreign))
+        with pytest.raises(UserError, match=f"it names code, method '{foreign}'"):
+            Archive(tmp_path)
+
+
+def test_a_line_of_version_1_that_names_fedtrip_is_refused(result, tmp_path):
+    Archive(tmp_path).add(result)
+    (path,) = tmp_path.glob("*/*.jsonl")
+    path.write_text(path.read_text().replace('"schema_version":2', '"schema_version":1'))
+    with pytest.raises(UserError, match="'fedtrip-auto'"):
+        Archive(tmp_path)
 
 
 @pytest.mark.parametrize("line", ["{", "{}", '{"rounds": 1, "columns": {}}', "[]"])

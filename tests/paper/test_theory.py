@@ -6,8 +6,10 @@ import torch
 
 import fedtrip
 from fedtrip.methods.fedtrip import FedTrip
+from fedtrip.paper.study_rules import GapXi
 from fedtrip.paper.theory import added_curvature, expected_xi, rho
-from fedtrip.rounds.loop import chosen_clients
+from fedtrip.randomness import stream
+from fedtrip.selection.uniform import Uniform
 
 
 @pytest.mark.parametrize(("per_round", "clients"), [(4, 10), (4, 50), (1, 2), (9, 10)])
@@ -15,7 +17,7 @@ def test_the_mean_of_one_over_the_gap_is_p_ln_p_over_p_minus_1(per_round, client
     last: dict[int, int] = {}
     inverse_gaps = []
     for t in range(1, 4001):
-        for client in chosen_clients(seed=5, round_number=t, clients=clients, per_round=per_round):
+        for client in Uniform()(stream(5, "selection", t), t, clients, per_round, lambda _client: 1):
             if client in last:
                 inverse_gaps.append(1 / (t - last[client]))
             last[client] = t
@@ -49,7 +51,7 @@ def test_the_methods_curvature_is_mu_times_one_minus_xi(xi):
 
 
 def test_with_the_gap_itself_the_objective_is_unbounded_and_training_ends():
-    experiment = fedtrip.Experiment(method=FedTrip(mu=1.0, xi="gap"), rounds=300, local_epochs=2)
+    experiment = fedtrip.Experiment(method=GapXi(mu=1.0), rounds=300, local_epochs=2)
     result = fedtrip.run(experiment, workers=1)
     assert result.ended is not None
     assert "not finite" in result.ended

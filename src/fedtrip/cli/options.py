@@ -14,7 +14,6 @@ import typer
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.own_code import own_code, say_code
-from fedtrip.experiment.presets import Preset
 
 PANELS: dict[str, tuple[str, ...]] = {
     "Data": ("dataset", "mean", "std", "partition", "draw", "samples_per_client"),
@@ -119,16 +118,6 @@ Device = Annotated[
     ),
 ]
 
-PresetName = Annotated[
-    Preset | None,
-    typer.Option(
-        "--preset",
-        help="paper: FedTrip as its paper has it (ξ = 1/gap, μ = 0.4, 1.0 for MLPs); --set still changes single "
-        "options (default: ours)",
-        rich_help_panel="Method",
-        show_default=False,
-    ),
-]
 TensorBoard = Annotated[
     bool, typer.Option("--tensorboard", help="write TensorBoard event files too (needs the extra tensorboard)")
 ]

@@ -17,7 +17,6 @@ from fedtrip.cli.options import (
     DataDir,
     Device,
     ExperimentFile,
-    PresetName,
     TensorBoard,
     absolute,
     read_settings,
@@ -27,7 +26,6 @@ from fedtrip.cli.options import (
 )
 from fedtrip.cli.progress import Live, note_of, refusals
 from fedtrip.errors import UserError, unknown_name
-from fedtrip.experiment.presets import Preset, preset_options
 from fedtrip.interruption import Ended, Interruption, how_it_ended
 from fedtrip.run_engine import RunEngine
 
@@ -39,8 +37,8 @@ def run(
     method: Annotated[
         str | None,
         typer.Option(
-            help="fedtrip, fedavg, fedprox, slowmo, moon, feddyn, scaffold, mimelite, feddane, fedgkd, or your own as "
-            "package.module:Class (default: fedtrip)",
+            help="fedtrip, fedtrip-auto, fedavg, fedprox, slowmo, moon, feddyn, scaffold, mimelite, feddane, fedgkd, "
+            "or your own as package.module:Class (default: fedtrip)",
             rich_help_panel="Method",
             show_default=False,
         ),
@@ -54,7 +52,6 @@ def run(
             rich_help_panel="Method",
         ),
     ] = None,
-    preset: PresetName = None,
     device: Device = "cpu",  # noqa: ARG001, checked by its callback
     workers: Annotated[
         int | None,
@@ -143,7 +140,7 @@ def run(
         folder, experiment_file = experiment_file, experiment_file / EXPERIMENT
     base = Experiment.from_toml(experiment_file) if experiment_file is not None else Experiment()
     say_code_of_file(base, experiment_file, fields)
-    experiment = experiment_from(base, fields, method, settings or [], preset)
+    experiment = experiment_from(base, fields, method, settings or [])
     stem = f"{experiment.method.name}-{experiment.model}-{experiment.dataset}-seed{experiment.seed}"
     where = absolute(folder) or unused_folder(stem)
     check_out(where, overwrite, resume)
@@ -215,9 +212,7 @@ def evaluate(
         out.print(f"{run_folder}: {', '.join([*shown, loss])}", markup=False, soft_wrap=True)
 
 
-def experiment_from(
-    base: Any, fields: dict[str, Any], method: str | None, settings: list[str], preset: Preset | None = None
-) -> Any:
+def experiment_from(base: Any, fields: dict[str, Any], method: str | None, settings: list[str]) -> Any:
     """The experiment with the command line's fields; `--set method.x=…` or `--set METHOD.x=…` go to the method.
 
     `--set x=…` is a field too, so that a setting of `fedtrip compare` can be tried alone.
@@ -226,7 +221,6 @@ def experiment_from(
 
     name = method or base.method.name
     options = chosen_options(base) if name == base.method.name else {}
-    options |= preset_options(preset, name)
     for key, values in read_settings(settings).items():
         owner, dot, option = key.rpartition(".")
         if len(values) > 1:
@@ -241,7 +235,7 @@ def experiment_from(
             options[option] = values[0]
         else:
             raise UserError(f"--set {key}: the method is '{name}'; accepted: {name}.{option} or method.{option}")
-    return changed(base, **fields, method={"name": name, "options": options})
+    return changed(base, **fields, method={"name": name, **options})
 
 
 def _print_summary(summary: dict[str, Any], where: Path) -> None:

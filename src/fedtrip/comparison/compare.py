@@ -15,9 +15,9 @@ from fedtrip.comparison.folder import PLOT, REPORT, TABLE, check_comparison_fold
 from fedtrip.comparison.tables import as_csv, as_markdown, as_records
 from fedtrip.comparison.trials import Stop, Trial, TrialEngine, check_trial_engine, run_trials
 from fedtrip.comparison.variants import (
+    USUAL_METHODS,
     Row,
     Variant,
-    default_methods,
     make_variants,
     read_results,
     run_folder,
@@ -83,9 +83,10 @@ def compare(
 ) -> Comparison:
     """Run every variant on the same seeds: same partition, same initial model, same clients each round.
 
-    `methods` are the names to compare (default: the paper's six), `sweeps` maps `METHOD.option`, `method.option` or a
-    field of the experiment to the values to try. Trials run side by side on `workers` processes (default: the cores).
-    With the engine `ray` they run on the Ray cluster at `address` (default: a Ray that is started here).
+    `methods` are the names to compare (default: the paper's six and `fedtrip-auto`), `sweeps` maps `METHOD.option`,
+    `method.option` or a field of the experiment to the values to try. Trials run side by side on `workers`
+    processes (default: the cores). With the engine `ray` they run on the Ray cluster at `address` (default: a Ray
+    that is started here).
     With `resume` the comparison that `out` holds goes on, if there is one: finished trials are not repeated, and the
     tables are as if it never had been interrupted. When `stop` says so, all trials end after their current round and
     `KeyboardInterrupt` is raised. With a `device` the table has the estimated seconds to target on it.
@@ -97,7 +98,7 @@ def compare(
         raise UserError(f"trials is {trials}; accepted: at least 1")
     worker_count(workers)
     check_trial_engine(engine, address)
-    variants = make_variants(base, methods or default_methods(), sweeps or {})
+    variants = make_variants(base, methods or USUAL_METHODS, sweeps or {})
     seeds = range(base.seed, base.seed + trials)
     check_comparison_folder(where, overwrite, resume)
     prepared = Preparer(model, None if data is None else as_dataset(data), data_dir, progress=progress)

@@ -18,12 +18,15 @@ from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment.defaults import changed, chosen_options
 from fedtrip.experiment.description import Experiment
 from fedtrip.files.atomic import file_name
-from fedtrip.paper_methods import IN_TABLES
 from fedtrip.runs.history import History
 from fedtrip.runs.result import Result
 from fedtrip.statistics import Estimate, Ratio, estimate, paired_ratio
 
 BASELINE = "fedavg"
+PAPER_METHODS = ("fedtrip", "fedavg", "fedprox", "slowmo", "moon", "feddyn")
+"""The methods of the paper's tables, in their order."""
+USUAL_METHODS = ("fedtrip", "fedtrip-auto", *PAPER_METHODS[1:])
+"""What is compared if nothing is said: the paper's methods, and our rules for FedTrip."""
 SWEPT = sorted(Experiment.model_fields.keys() - {"schema_version", "method", "seed"})
 """The experiment's fields that may be swept: methods are named on their own, and the seeds are those of the trials."""
 
@@ -72,18 +75,13 @@ def make_variants(base: Experiment, methods: Sequence[str], sweeps: Mapping[str,
             variants.append(
                 Variant(
                     label=" ".join([method, *swept]),
-                    experiment=changed(base, **fields, method={"name": method, "options": {**kept, **options}}),
+                    experiment=changed(base, **fields, method={"name": method, **kept, **options}),
                 )
             )
     for earlier, later in itertools.combinations(variants, 2):
         if earlier.folder == later.folder:
             raise UserError(f"--set makes two variants '{later.label}'; accepted: each value once")
     return variants
-
-
-def default_methods() -> list[str]:
-    """The methods of the paper's tables."""
-    return list(IN_TABLES)
 
 
 @dataclass(frozen=True)

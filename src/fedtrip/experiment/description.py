@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -210,7 +211,7 @@ class Experiment(BaseModel):
         except RecursionError:
             raise UserError(f"{called} is not valid TOML: it is nested too deeply") from None
         try:
-            return cls(**fields)
+            return cls(**of_this_version(fields))
         except UserError as problem:
             raise UserError(f"{called}: {problem}") from None
 
@@ -220,6 +221,30 @@ class Experiment(BaseModel):
         TOML has no null: an option that is None is left out too, and is its default again when it is read.
         """
         return tomli_w.dumps(_without_none(self.model_dump(mode="json")))
+
+
+def of_this_version(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a stored description, those of version 1 in today's words; a name that changed sides is refused."""
+    version = fields.get("schema_version")
+    if version is True or version != 1:
+        return dict(fields)
+    now = {name: value for name, value in fields.items() if name != "schema_version"}
+    method = now.get("method", "fedtrip")
+    table = dict(method) if isinstance(method, Mapping) else {"name": method}
+    if isinstance(options := table.get("options"), Mapping):
+        table = {**{name: value for name, value in table.items() if name != "options"}, **options}
+    if table.get("name", "fedtrip") == "fedtrip":
+        raise UserError(
+            "schema_version is 1, where method 'fedtrip' had more options: now 'fedtrip' is the paper's method (mu), "
+            "and our rules, its defaults then, are 'fedtrip-auto' (push, tau); accepted: schema_version = 2 and one of "
+            "the two"
+        )
+    dropout, corrupt = now.pop("dropout", 0), now.pop("corrupt", 0)
+    if corrupt:
+        now["attack"] = {"name": f"corrupt:{corrupt}", **({"dropout": dropout} if dropout else {})}
+    elif dropout:
+        now["attack"] = f"dropout:{dropout}"
+    return {**now, "method": table if isinstance(method, Mapping) else method}
 
 
 def difference(mine: Experiment, theirs: Experiment) -> str | None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from torch import Tensor
 
-from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply
+from fedtrip.methods.interface import Affine, Attaching, Correction, CostSymbols, Local, Memory, Method, Reply
 from fedtrip.vectors import Vectors
 
 
@@ -38,7 +38,7 @@ class FedTrip(Method):
             w_hist, xi = w, 0.0  # without a history only the pull towards w is left: FedProx
         else:
             w_hist, xi = memory["w_hist"], self.xi(local.round, gap=local.round - memory.last_round)
-        trained = local.train(received, triplet(w, w_hist, xi, mu=self.weight(local)))
+        trained = local.train(received, self.triplet(w, w_hist, xi, mu=self.weight(local)))
         return Reply(upload=trained, keep={"w_hist": trained["w"]})
 
     def xi(self, t: int, gap: int) -> float:
@@ -49,10 +49,9 @@ class FedTrip(Method):
         """μ of this round."""
         return self.mu
 
+    def triplet(self, w: Tensor, w_hist: Tensor, xi: float, mu: float) -> Correction:
+        """μ[(w_k − w) + ξ(w_hist − w_k)] = a·w_k + c."""
+        return Affine(a=mu * (1 - xi), c=(xi * w_hist).sub_(w).mul_(mu))  # in place: one new vector, not three
+
     def attaching(self, cost: CostSymbols) -> Attaching:
         return Attaching(4 * cost.K * cost.w, "4K|w|", "0", from_paper=True)
-
-
-def triplet(w: Tensor, w_hist: Tensor, xi: float, mu: float) -> Affine:
-    """μ[(w_k − w) + ξ(w_hist − w_k)] = a·w_k + c."""
-    return Affine(a=mu * (1 - xi), c=(xi * w_hist).sub_(w).mul_(mu))  # in place: one new vector, not three

@@ -37,8 +37,13 @@ class FedTripAuto(FedTrip):
         return {}
 
     def xi(self, t: int, gap: int) -> float:
-        early = math.exp(-(t - 1) / self.tau)
-        return early + (1 - early) / gap
+        return annealed_xi(t, gap, self.tau)
 
     def weight(self, local: Local) -> float:
         return self.push / local.travel
+
+
+def annealed_xi(t: int, gap: int, tau: float) -> float:
+    """e + (1 − e)/gap, e = exp(−(t − 1)/τ): from 1 in the first round towards 1/gap."""
+    early = math.exp(-(t - 1) / tau)
+    return early + (1 - early) / gap

@@ -2,6 +2,7 @@
 
 `FOLDER/DATASET-MODEL-PARTITION-KofN/METHOD-DIGEST.jsonl` holds the trials of one setting, in the order of their seeds.
 A line has the complete experiment and the rounds as columns; a column whose values are all equal is written once.
+The runs are classifications, as all of the paper's are: the scores are the columns `accuracy` and `loss`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,21 @@ from fedtrip.data import load_dataset
 from fedtrip.data.catalog import KNOWN_SETS
 from fedtrip.errors import UserError
 from fedtrip.experiment.defaults import default_target
-from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.description import Experiment, of_this_version
 from fedtrip.experiment.own_code import own_code
+from fedtrip.experiment.rules import make_rules
 from fedtrip.files.atomic import write_text
-from fedtrip.methods.interface import make_method
-from fedtrip.registry import options_of
+from fedtrip.registry import Choice
 from fedtrip.rounds.record import RoundRecord, record_from_json
 from fedtrip.runs.history import History
 from fedtrip.runs.result import Result
 from fedtrip.tasks.interface import ACCURACY
 
+PACKAGE = __name__.partition(".")[0]
 EACH = "each"
 """The key of a column that has one value for all rounds."""
+SCORES = ("accuracy", "loss")
+"""The columns that are a record's scores; both are null in a round that was not evaluated."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +57,11 @@ class Archive:
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                 try:
                     run = _from_json(json.loads(line))
-                    if code := own_code(run.experiment):
+                    if code := _foreign_code(run.experiment):
                         raise UserError(f"it names code, {', '.join(code)}")
-                    self._runs[identity(run.experiment)] = run
-                    self._file_of[_setting(run.experiment)] = path
+                    setting = _setting(run.experiment)
+                    self._runs[_with_seed(setting, run.experiment)] = run
+                    self._file_of[setting] = path
                 except (ValueError, TypeError, KeyError, AttributeError, UserError) as problem:
                     raise UserError(f"'{path}' is damaged at line {number}: {problem}") from None
 
@@ -73,6 +78,7 @@ class Archive:
 
     def add(self, result: Result) -> None:
         """Keep a finished run. Its file is replaced in one step, so a reader never sees half a line."""
+        assert result.goal == ACCURACY, "the record is of classifications"
         run = Archived(
             experiment=result.experiment,
             goal=result.goal,
@@ -92,30 +98,57 @@ class Archive:
         write_text(path, "".join(_line(other) for other in of_file))
 
 
+def _foreign_code(experiment: Experiment) -> list[str]:
+    """The code that a line names, but for the rules of our study, which are named like anybody's own."""
+    ours = experiment.method.name.startswith(f"{PACKAGE}.")
+    return own_code(experiment.but(method="fedavg") if ours else experiment)
+
+
 def identity(experiment: Experiment) -> str:
-    """A text that is equal for experiments that give the same rounds, with or without their defaults written out.
+    """A text that is equal for experiments that give the same rounds, with or without their defaults written out."""
+    return _with_seed(_setting(experiment), experiment)
+
+
+def _with_seed(setting: str, experiment: Experiment) -> str:
+    return f"{setting}, seed {experiment.seed}"
+
+
+def _setting(experiment: Experiment) -> str:
+    """The identity without the seed."""
+    return _setting_of_first(experiment if experiment.seed == 0 else experiment.but(seed=0))
+
+
+@lru_cache(maxsize=4096)  # it is asked for again and again: for each seed of each line
+def _setting_of_first(experiment: Experiment) -> str:
+    """Every field that changes a round, each rule written out, as JSON.
 
     Fields that are at the experiment's own default are left out, so that one added later changes nothing; so are those
     that change no round: the snapshots, and the target of a run that does not stop there.
     """
     known = KNOWN_SETS.get(experiment.dataset)
-    method = make_method(
-        experiment.method.name, experiment.method.options, model=experiment.model, dataset=experiment.dataset
-    )
+    rules = make_rules(experiment)
     clients = experiment.clients or 10
     complete = experiment.but(
         partition=experiment.partition or "dirichlet:0.5",
         clients=clients,
         per_round=experiment.per_round or min(4, clients),
-        momentum=method.momentum if experiment.momentum is None else experiment.momentum,
+        momentum=rules.momentum,
         target=_target(experiment) if experiment.stop_at_target else None,
         snapshot=(),
         samples_per_client=experiment.samples_per_client or (known.samples_per_client if known is not None else None),
     )
-    kept = complete.model_dump(mode="json", exclude_defaults=True, exclude={"method"})
+    choices, usual = rules.choices(), _usual_choices()
+    kept = complete.model_dump(mode="json", exclude_defaults=True, exclude=set(choices))
     if known is not None and experiment.mean is None:
         kept |= _normalisation(experiment.dataset)
-    return json.dumps({**kept, "method": experiment.method.name, "options": options_of(method)}, sort_keys=True)
+    named = {name: choice.as_toml() for name, choice in choices.items() if name == "method" or choice != usual[name]}
+    return json.dumps({**kept, **named}, sort_keys=True)
+
+
+@cache
+def _usual_choices() -> dict[str, Choice]:
+    """The rules of an experiment that names none, written out."""
+    return make_rules(Experiment()).choices()
 
 
 @cache
@@ -130,17 +163,16 @@ def _target(experiment: Experiment) -> float | None:
     return experiment.target or default_target(experiment.dataset, experiment.model)
 
 
-def _setting(experiment: Experiment) -> str:
-    return identity(experiment.but(seed=0))
-
-
 def _name(experiment: Experiment, setting: str) -> Path:
     digest = hashlib.sha256(setting.encode()).hexdigest()[:8]
     partition = (experiment.partition or "").replace(":", "-")
     case = f"{experiment.dataset}-{experiment.model}-{partition}-{experiment.per_round}of{experiment.clients}"
-    return Path("".join(c if c.isalnum() or c in "-_." else "_" for c in case)) / (
-        "".join(c if c.isalnum() or c in "-_." else "_" for c in experiment.method.name) + f"-{digest}.jsonl"
-    )
+    method = experiment.method.name.rpartition(":")[2]  # of a class its name alone
+    return Path(_for_a_file(case)) / f"{_for_a_file(method)}-{digest}.jsonl"
+
+
+def _for_a_file(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in text)
 
 
 def _line(run: Archived) -> str:
@@ -157,9 +189,9 @@ def _to_json(run: Archived) -> dict[str, Any]:
         "versions": run.versions,
         "rounds": len(run.records),
         "columns": {
-            field.name: _column([getattr(record, field.name) for record in run.records])
-            for field in fields(RoundRecord)
-            if field.name != "round"
+            name: _column([getattr(record, name) for record in run.records])
+            for name in (*SCORES, *(field.name for field in fields(RoundRecord)))
+            if name not in ("round", "scores")
         },
     }
 
@@ -183,11 +215,10 @@ def _from_json(line: dict[str, Any]) -> Archived:
         for name, column in columns.items()
     }
     return Archived(
-        experiment=Experiment(**line["experiment"]),
-        goal=ACCURACY,  # the paper has no other task
+        experiment=Experiment(**of_this_version(line["experiment"])),
+        goal=ACCURACY,
         records=tuple(
-            record_from_json({"round": number + 1, **{name: column[number] for name, column in whole.items()}})
-            for number in range(count)
+            _record(number + 1, {name: column[number] for name, column in whole.items()}) for number in range(count)
         ),
         ended=line["ended"],
         gflops_per_round=line["gflops_per_round"],
@@ -195,3 +226,9 @@ def _from_json(line: dict[str, Any]) -> Archived:
         model_sha256=str(line["model_sha256"]),
         versions=dict(line["versions"]),
     )
+
+
+def _record(number: int, columns: dict[str, Any]) -> RoundRecord:
+    scores = {name: columns.pop(name) for name in SCORES}
+    evaluated = any(score is not None for score in scores.values())
+    return record_from_json({"round": number, "scores": scores if evaluated else {}, **columns})

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedtrip.comparison.variants import PAPER_METHODS
 from fedtrip.experiment.description import Experiment
-from fedtrip.experiment.presets import preset_options
 from fedtrip.paper.entry import Line
-from fedtrip.paper_methods import IN_TABLES
 
 MODEL_TITLES = {"mlp": "MLP", "cnn": "CNN", "alexnet": "AlexNet"}
 DATASET_TITLES = {
@@ -33,17 +32,15 @@ def short(name: str) -> str:
 
 
 def paper_experiment(
-    dataset: str, model: str, method: str, *, partition: str = "dirichlet:0.5", **fields: Any
+    dataset: str, model: str, method: str | dict[str, Any], *, partition: str = "dirichlet:0.5", **fields: Any
 ) -> Experiment:
     """4 of 10 clients, 100 rounds, batches of 50, one local epoch, rate 0.01: the paper's defaults and ours."""
-    options = {**preset_options("paper", method), **fields.pop("options", {})}
-    return Experiment(
-        dataset=dataset, model=model, partition=partition, method={"name": method, "options": options}, **fields
-    )
+    return Experiment(dataset=dataset, model=model, partition=partition, method=method, **fields)
 
 
 def six_methods(case: str, dataset: str, model: str, **fields: Any) -> list[Line]:
     """A line for each method of the paper's tables."""
     return [
-        Line(case, METHOD_TITLES[method], paper_experiment(dataset, model, method, **fields)) for method in IN_TABLES
+        Line(case, METHOD_TITLES[method], paper_experiment(dataset, model, method, **fields))
+        for method in PAPER_METHODS
     ]

@@ -53,8 +53,8 @@ def lines() -> tuple[Line, ...]:
             panel.case,
             label(mu),
             paper_experiment(
-                panel.dataset, panel.model, "fedtrip",
-                partition=panel.partition, target=panel.target, options={"mu": mu},
+                panel.dataset, panel.model, {"name": "fedtrip", "mu": mu},
+                partition=panel.partition, target=panel.target,
             ),
         )
         for panel in PANELS

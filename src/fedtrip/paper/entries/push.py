@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from fedtrip.comparison.tables import interval
 from fedtrip.figures.drawing import STYLE, save_both
 from fedtrip.figures.palette import look
-from fedtrip.methods.fedtrip import FedTrip
+from fedtrip.methods.fedtrip_auto import FedTripAuto
 from fedtrip.paper.entries.choice import POOLED, RULE_OF_CHOICE, chosen, gain_on, speedup_on, standings_table
-from fedtrip.paper.entries.reach import mu_and_push, way_of_a_round
+from fedtrip.paper.entries.reach import mu_and_push, travel_of_a_round
 from fedtrip.paper.entries.rounds_cases import case_title
 from fedtrip.paper.entries.xi_lines import (
     BASELINE,
@@ -43,7 +43,7 @@ TITLES = {
 LOWEST_SHOWN = 4
 """points below FedAvg at which the figure ends: a variant that collapsed must not flatten all others"""
 NOTE = (
-    "Push: μ times the way that a round's local steps go on a constant gradient of one, the momentum included. With "
+    "Push: μ times how far a round's local steps travel on a constant gradient of one, the momentum included. With "
     "ξ = 1 the term alone moves a client so many times the distance from its historical to the global model. Here ξ is "
     f"*{RULE}*, and μ is what gives each push, or the paper's. Speed-up: rounds to target of FedAvg over the "
     "variant's, geometric mean paired by seed with its 95 % interval. Gain: final accuracy (mean of the last 10 "
@@ -64,10 +64,9 @@ def lines() -> tuple[Line, ...]:
     found = []
     settings: list[tuple[str, str, dict[str, Any]]] = [(case, case, {}) for case in (*study_cases(), *HARDER)]
     for case, like, fields in (*settings, (EVERYBODY, "mlp-fmnist", {"per_round": 10})):
-        way = way_of_a_round(trips_and_baseline(like, {})[0].experiment)
-        variants = {PAPERS_MU: RULES[RULE]} | {
-            label(push): {**RULES[RULE], "mu": round(push / way, 4)} for push in PUSHES
-        }
+        travel = travel_of_a_round(trips_and_baseline(like, {})[0].experiment)
+        pushed = {label(push): {"name": RULES[RULE], "mu": round(push / travel, 4)} for push in PUSHES}
+        variants: dict[str, dict[str, Any]] = {PAPERS_MU: {"name": RULES[RULE]}, **pushed}
         found += [replace(line, case=case) for line in trips_and_baseline(like, variants, **fields)]
     return tuple(found)
 
@@ -121,7 +120,7 @@ def _draw(findings: Findings, stem: Path) -> None:
             _draw_case(findings, case, look(number), left, right)
         for axes, nothing in ((left, 1), (right, 0)):
             axes.axhline(nothing, color="0.4", linewidth=0.8)
-            axes.axvline(FedTrip.reach, color="0.4", linewidth=0.8, linestyle=":")
+            axes.axvline(FedTripAuto.push, color="0.4", linewidth=0.8, linestyle=":")
             axes.set_xlabel("push of a round (×: the paper's μ)")
         left.set(ylabel="speed-up over FedAvg (rounds to target)", yscale="log")
         left.minorticks_off()

@@ -18,6 +18,7 @@ from fedtrip.figures.curves import common_rounds
 from fedtrip.figures.drawing import STYLE, save_both
 from fedtrip.figures.palette import COLOURS, look
 from fedtrip.methods.fedtrip import FedTrip
+from fedtrip.methods.fedtrip_auto import FedTripAuto
 from fedtrip.methods.interface import make_method
 from fedtrip.optimizers.sgd import Sgd
 from fedtrip.paper.entries.xi_lines import BASELINE
@@ -26,21 +27,22 @@ from fedtrip.paper.entry import Entry, Findings, Line
 from fedtrip.paper.measures import final_accuracy, rounds_fields, rounds_of, shown_final, shown_rounds
 from fedtrip.paper.page import MISSING, Page, points
 from fedtrip.paper.settings import paper_experiment
+from fedtrip.paper.study_rules import InverseGapNorm
 from fedtrip.statistics import estimate, student_interval
 
 EPOCHS = (1, 5, 10)
 PUSHES = (0.3, 0.6, 0.75, 1.25, 2.5, 5.0)
 RULES = ("1/gap", "annealed")
-DEFAULT = "our default"
+OURS = "fedtrip-auto"
 PAPER = "1/gap"
 MANY_SAMPLES = "cnn-emnist47"
 """Table 4's case with the most samples a client: 60 steps in one epoch"""
 NOTE = (
-    "Push: μ times the way that a round's local steps go on a constant gradient of one, the momentum included. With "
+    "Push: μ times how far a round's local steps travel on a constant gradient of one, the momentum included. With "
     "ξ = 1 the term alone moves a client so many times the distance from its historical to the global model. The MLP "
     "on FMNIST, Dir-0.5, 30 rounds, with the μ that gives each push; the CNN on MNIST, Dir-0.5, 20 rounds, as in "
-    "Table 7, and on EMNIST47, as in Table 4, with the paper's μ = 0.4 and with our default, whose push is "
-    f"{FedTrip.reach}. Final accuracy: mean of the last 10 rounds; gain: final accuracy less FedAvg's, in points, "
+    f"Table 7, and on EMNIST47, as in Table 4, with the paper's μ = 0.4 and with {OURS}, whose push is "
+    f"{FedTripAuto.push}. Final accuracy: mean of the last 10 rounds; gain: final accuracy less FedAvg's, in points, "
     "paired by seed with its 95 % interval."
 )
 
@@ -53,8 +55,8 @@ def cnn_case(epochs: int) -> str:
     return f"cnn-mnist-epochs-{epochs}"
 
 
-def way_of_a_round(experiment: Experiment) -> float:
-    """`Local.travel` of a client of a known data set with its preset number of samples."""
+def travel_of_a_round(experiment: Experiment) -> float:
+    """`Local.travel` of a client of a known data set with the paper's number of samples."""
     samples = KNOWN_SETS[experiment.dataset].samples_per_client
     steps = experiment.local_epochs * math.ceil(samples / experiment.batch_size)
     return Sgd(FedTrip.momentum).travel(experiment.lr, steps, kept=False)
@@ -64,27 +66,29 @@ def lines() -> tuple[Line, ...]:
     found = []
     for epochs in EPOCHS:
         setting: dict[str, Any] = {"local_epochs": epochs, "rounds": 30}
-        way = way_of_a_round(paper_experiment("fashion-mnist", "mlp", "fedavg", **setting))
-        variants = {
-            label(rule, push): {**RULES_OF_XI[rule], "mu": round(push / way, 4)} for rule in RULES for push in PUSHES
+        travel = travel_of_a_round(paper_experiment("fashion-mnist", "mlp", "fedavg", **setting))
+        variants: dict[str, dict[str, Any]] = {
+            label(rule, push): {"name": RULES_OF_XI[rule], "mu": round(push / travel, 4)}
+            for rule in RULES
+            for push in PUSHES
         }
         found += _with_baseline(mlp_case(epochs), "fashion-mnist", "mlp", variants, setting)
-    default = {"xi": FedTrip.xi, "penalty": FedTrip.penalty, "mu": FedTrip.mu, "reach": FedTrip.reach}
     for epochs in EPOCHS[1:]:
         setting = {"local_epochs": epochs, "rounds": 20}
-        variants = {DEFAULT: default, **{rule: RULES_OF_XI[rule] for rule in (PAPER, "gap norm", "1/gap norm")}}
+        readings: dict[str, dict[str, Any]] = {
+            rule: {"name": RULES_OF_XI[rule]} for rule in (PAPER, "gap norm", "1/gap norm")
+        }
+        variants = {OURS: {"name": OURS}, **readings}
         found += _with_baseline(cnn_case(epochs), "mnist", "cnn", variants, setting)
-    found += _with_baseline(MANY_SAMPLES, "emnist47", "cnn", {DEFAULT: default, PAPER: RULES_OF_XI[PAPER]}, {})
+    variants = {OURS: {"name": OURS}, PAPER: {"name": RULES_OF_XI[PAPER]}}
+    found += _with_baseline(MANY_SAMPLES, "emnist47", "cnn", variants, {})
     return tuple(found)
 
 
 def _with_baseline(
     case: str, dataset: str, model: str, variants: Mapping[str, dict[str, Any]], setting: Mapping[str, Any]
 ) -> list[Line]:
-    trips = [
-        Line(case, name, paper_experiment(dataset, model, "fedtrip", options=options, **setting))
-        for name, options in variants.items()
-    ]
+    trips = [Line(case, name, paper_experiment(dataset, model, method, **setting)) for name, method in variants.items()]
     return [Line(case, BASELINE, paper_experiment(dataset, model, "fedavg", **setting)), *trips]
 
 
@@ -160,9 +164,9 @@ def mu_and_push(line: Line) -> tuple[float | None, float | None]:
     method = make_method(line.method, experiment.method.options, model=experiment.model, dataset=experiment.dataset)
     if not isinstance(method, FedTrip):
         return None, None
-    way = way_of_a_round(experiment)
-    mu = method.weight(way)
-    return mu, None if method.penalty == "norm" else mu * way
+    travel = travel_of_a_round(experiment)
+    mu = method.push / travel if isinstance(method, FedTripAuto) else method.mu
+    return mu, None if isinstance(method, InverseGapNorm) else mu * travel
 
 
 def _draw_gains(findings: Findings, axes: Axes) -> None:
@@ -178,7 +182,7 @@ def _draw_gains(findings: Findings, axes: Axes) -> None:
                     linewidth=1.3, markersize=4, markerfacecolor="white" if style == "s--" else colour,
                 )  # fmt: skip
     axes.axhline(0, color="0.4", linewidth=0.8)
-    axes.axvline(FedTrip.reach, color="0.4", linewidth=0.8, linestyle=":")
+    axes.axvline(FedTripAuto.push, color="0.4", linewidth=0.8, linestyle=":")
     axes.set_xscale("log")
     axes.set_xticks(PUSHES, [f"{push:g}" for push in PUSHES])
     axes.minorticks_off()

@@ -13,13 +13,15 @@ from fedtrip.paper.settings import paper_experiment
 CHOICE_SEEDS, REPORT_SEEDS = range(5), range(5, 10)
 """A rule is chosen on the first and reported on the others, so that the report is not of the luckiest."""
 BASELINE = "FedAvg"
-RULES: dict[str, dict[str, Any]] = {
-    "1/gap": {"xi": "inverse-gap", "penalty": "squared"},
-    "annealed": {"xi": "annealed", "penalty": "squared"},
-    "constant 1": {"xi": "constant", "xi_value": 1.0, "penalty": "squared"},
-    "gap norm": {"xi": "gap", "penalty": "norm"},
-    "1/gap norm": {"xi": "inverse-gap", "penalty": "norm"},
+STUDY = "fedtrip.paper.study_rules"
+RULES = {
+    "1/gap": "fedtrip",
+    "annealed": f"{STUDY}:AnnealedXi",
+    "constant 1": f"{STUDY}:ConstantXi",
+    "gap norm": f"{STUDY}:GapNorm",
+    "1/gap norm": f"{STUDY}:InverseGapNorm",
 }
+"""The method behind each rule's label; its μ is the paper's unless it is given."""
 KEPT = " (kept)"
 """What the label of a line ends with whose clients keep their momentum from round to round."""
 HARDER: dict[str, tuple[str, dict[str, Any]]] = {
@@ -46,23 +48,23 @@ def xi_lines() -> tuple[Line, ...]:
     lines = []
     for case in study_cases():
         for kept in (False, True):
-            rules = {name + KEPT * kept: options for name, options in RULES.items()}
+            rules = {label + KEPT * kept: {"name": method} for label, method in RULES.items()}
             lines += trips_and_baseline(case, rules, BASELINE + KEPT * kept, keep_optimizer_state=kept)
     for case in HARDER:
-        lines += trips_and_baseline(case, RULES)
+        lines += trips_and_baseline(case, {label: {"name": method} for label, method in RULES.items()})
     return tuple(lines)
 
 
 def trips_and_baseline(
     case: str, variants: Mapping[str, Mapping[str, Any]], baseline: str = BASELINE, **fields: Any
 ) -> list[Line]:
-    """FedAvg in a case, and FedTrip with the options of each variant."""
+    """FedAvg in a case, and each variant of FedTrip: its label, and its method with its options."""
     like, harder = HARDER.get(case, (case, {}))
     model, dataset, target = study_cases()[like]
     setting = {"target": target, **harder, **fields}
     trips = [
-        Line(case, name, paper_experiment(dataset, model, "fedtrip", options=dict(options), **setting))
-        for name, options in variants.items()
+        Line(case, label, paper_experiment(dataset, model, dict(method), **setting))
+        for label, method in variants.items()
     ]
     return [Line(case, baseline, paper_experiment(dataset, model, "fedavg", **setting)), *trips]
 
@@ -83,7 +85,7 @@ def mu_lines() -> tuple[Line, ...]:
         model, dataset, target = study_cases()[case]
         lines.append(Line(mu_case(case), BASELINE, paper_experiment(dataset, model, "fedavg", target=target)))
         for mu in mus:
-            for name, options in RULES.items():
-                experiment = paper_experiment(dataset, model, "fedtrip", target=target, options={**options, "mu": mu})
-                lines.append(Line(mu_case(case), mu_label(name, mu), experiment))
+            for label, method in RULES.items():
+                experiment = paper_experiment(dataset, model, {"name": method, "mu": mu}, target=target)
+                lines.append(Line(mu_case(case), mu_label(label, mu), experiment))
     return tuple(lines)

@@ -1,3 +1,0 @@
-"""tmp"""
-
-IN_TABLES = ("fedtrip", "fedavg", "fedprox", "slowmo", "moon", "feddyn")
