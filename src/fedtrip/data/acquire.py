@@ -10,10 +10,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from fedtrip.data.archive import extract
 from fedtrip.data.download import Patience, download_file, file_md5
 from fedtrip.data.entry import Archive, KnownSet
 from fedtrip.data.locate import cache_dir, missing_files
+from fedtrip.data.unpack import extract
 from fedtrip.errors import UserError
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fedtrip.data.archive import extract
 from fedtrip.data.entry import Archive, Download
+from fedtrip.data.unpack import extract
 from fedtrip.errors import UserError
 
 EXPECTED = Archive(Download("archive", 0, "", ()), "inner/", (("one", 100), ("two", 100)))
