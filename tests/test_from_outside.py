@@ -30,7 +30,15 @@ RULES = {
     "attack": "LastSleeps",
     "partition": "Strided",
 }
-PLAIN = {"rounds": 4, "clients": 6, "per_round": 3, "batch_size": 5, "samples_per_client": 15, "lr": 0.05, "target": 0.5}
+PLAIN = {
+    "rounds": 4,
+    "clients": 6,
+    "per_round": 3,
+    "batch_size": 5,
+    "samples_per_client": 15,
+    "lr": 0.05,
+    "target": 0.5,
+}
 
 
 @pytest.fixture
@@ -83,7 +91,8 @@ def test_the_command_line_and_python_run_them_to_the_same_bits(fedtrip, mine):
     assert package.load_result("again").model_sha256 == stored.model_sha256
 
 
-def test_a_file_says_all_the_code_that_it_runs(fedtrip, mine):
+@pytest.mark.usefixtures("mine")
+def test_a_file_says_all_the_code_that_it_runs(fedtrip):
     told = fedtrip("run", "mine.toml", "--quiet", "--workers", 1, "--out", "named").err.splitlines()[0]
     assert told.startswith("runs code: ")
     assert f"model '{MODULE}:net'" in told
@@ -91,12 +100,14 @@ def test_a_file_says_all_the_code_that_it_runs(fedtrip, mine):
         assert f"{field} '{MODULE}:{rule if isinstance(rule, str) else rule['name']}'" in told
 
 
-def test_what_the_command_line_replaces_is_not_run(fedtrip, mine):
+@pytest.mark.usefixtures("mine")
+def test_what_the_command_line_replaces_is_not_run(fedtrip):
     told = fedtrip("run", "mine.toml", "--quiet", "--workers", 1, "--combine", "mean", "--out", "named").err
     assert "combine" not in told.splitlines()[0]
 
 
-def test_looking_at_the_run_needs_the_model_and_the_task_and_asks_for_trust(fedtrip, mine):
+@pytest.mark.usefixtures("mine")
+def test_looking_at_the_run_needs_the_model_and_the_task_and_asks_for_trust(fedtrip):
     assert fedtrip("run", "mine.toml", "--quiet", "--workers", 1, "--out", "named").code == 0
     refused = fedtrip("evaluate", "named")
     assert refused.code == 2
@@ -118,13 +129,13 @@ def test_a_report_on_it_runs_nothing(fedtrip, mine):
     assert "which a report never runs" in (mine / "named" / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("mine")
 @pytest.mark.parametrize("field", sorted(RULES))
-def test_each_alone_beside_the_built_in_ones(fedtrip, mine, field):
+def test_each_alone_beside_the_built_in_ones(fedtrip, field):
     rule = RULES[field]
     name = f"{MODULE}:{rule if isinstance(rule, str) else rule['name']}"
-    option = ("--method", name) if field == "method" else (f"--{field.replace('_', '-')}", name)
     fields = [part for key, value in PLAIN.items() for part in (f"--{key.replace('_', '-')}", value)]
-    ended = fedtrip("run", "--dataset", "npz:blobs.npz", *fields, *option, "--method", *(
-        (name,) if field == "method" else ("fedavg",)
-    ), "--quiet", "--workers", 1, "--out", "alone")  # fmt: skip
+    rules = {"method": "fedavg", field: name}
+    options = [part for key, value in rules.items() for part in (f"--{key.replace('_', '-')}", value)]
+    ended = fedtrip("run", "--dataset", "npz:blobs.npz", *fields, *options, "--quiet", "--workers", 1, "--out", "alone")
     assert ended.code == 0, ended.err

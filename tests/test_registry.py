@@ -9,8 +9,9 @@ import pytest
 from pydantic import Field
 
 from fedtrip.errors import UserError
+from fedtrip.explanation import explain_rule
 from fedtrip.families import COMBINE, FAMILIES, SELECT, SERVER_OPTIMIZER, UPLOAD_CODEC
-from fedtrip.registry import Choice, explain_rule
+from fedtrip.registry import Choice
 from fedtrip.selection.interface import Select
 
 
@@ -22,7 +23,7 @@ class EveryOther(Select):
     n: Annotated[int, Field(ge=1)] = 2
     """which ones"""
 
-    def __call__(self, rng, t, clients, per_round, samples_of):
+    def __call__(self, rng, t, clients, per_round, samples_of):  # noqa: ARG002
         return tuple(range(0, clients, self.n))[:per_round]
 
 
@@ -39,6 +40,8 @@ def test_a_class_of_ones_own_is_named_by_its_place():
     assert rule == EveryOther(3)
     assert SELECT.complete(rule) == Choice(f"{__name__}:EveryOther", {}, "3")
     assert SELECT.make(EveryOther(3)) == EveryOther(3)
+    assert SELECT.make(f"{__name__}:EveryOther:3") == EveryOther(3)
+    assert SELECT.make(SELECT.complete(rule).as_toml()) == EveryOther(3)
 
 
 def test_what_is_complete_is_read_back_as_the_same_rule():
@@ -54,7 +57,7 @@ def test_what_is_complete_is_read_back_as_the_same_rule():
     ("value", "words"),
     [
         ("tpk", ["upload_codec 'tpk' is unknown", "did you mean 'topk'"]),
-        ("topk", ["upload_codec 'topk' needs the option 'share'"]),
+        ("topk", ["upload_codec 'topk' needs the option 'share'; accepted: topk:SHARE"]),
         ("topk:2", ["option 'share' is 2", "less than or equal to 1"]),
         ("topk:much", ["option 'share' is 'much'", "number"]),
         ("none:3", ["'none' has no parameter"]),

@@ -103,7 +103,7 @@ class Travelling:
     def whole(
         self, vectors: Mapping[str, Tensor], rest: Mapping[str, Tensor], personal: Mapping[str, Tensor]
     ) -> Vectors:
-        """The vectors again at full length: places that did not travel are as in `personal`, or as in `rest`, or zero."""
+        """The vectors at full length again: places that did not travel are as in `personal`, as in `rest`, or zero."""
         found: Vectors = {}
         for name, vector in vectors.items():
             marks = self._of_length(name, vector)

@@ -30,7 +30,9 @@ def offered(*words, last=""):
         "COMP_WORDS": " ".join(typed),
         "COMP_CWORD": str(len(typed) - 1),
     }
-    ended = subprocess.run([sys.executable, "-c", COMPLETE], env=environment, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", COMPLETE], env=environment, capture_output=True, text=True, check=False
+    )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.split()
 

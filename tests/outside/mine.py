@@ -3,6 +3,8 @@
 `tests/test_from_outside.py` copies this file to an empty folder and runs all of it in one experiment.
 """
 
+# ruff: noqa: ARG002 (a rule need not use everything that its interface offers)
+
 from __future__ import annotations
 
 import math
@@ -41,7 +43,9 @@ class Pull(fedtrip.Method):
     """s, how strong the pull is"""
 
     def client(self, received, memory, local):
-        return fedtrip.Reply(upload=local.train(received, fedtrip.Affine(self.strength, -self.strength * received["w"])))
+        return fedtrip.Reply(
+            upload=local.train(received, fedtrip.Affine(self.strength, -self.strength * received["w"]))
+        )
 
 
 @dataclass(frozen=True)

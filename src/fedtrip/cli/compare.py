@@ -12,12 +12,11 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from fedtrip.cli import completion
 from fedtrip.cli.console import err, out, print_json, typed_command
 from fedtrip.cli.options import (
     DataDir,
-    Device,
     ExperimentFile,
-    PresetName,
     RayAddress,
     TensorBoard,
     TrialEngine,
@@ -28,7 +27,6 @@ from fedtrip.cli.options import (
 )
 from fedtrip.cli.progress import Live, refusals
 from fedtrip.errors import UserError
-from fedtrip.experiment.presets import with_preset
 from fedtrip.interruption import Ended, Interruption, how_it_ended
 
 if TYPE_CHECKING:
@@ -50,9 +48,10 @@ def compare(
     methods: Annotated[
         str,
         typer.Option(
-            help="methods, comma-separated; paper: the six of its tables, all: all ten (default: paper)",
+            help="methods, comma-separated; paper: the six of its tables, all: all there are (default: paper)",
             rich_help_panel="Comparison",
             show_default=False,
+            autocompletion=completion.several(completion.methods),
         ),
     ] = "paper",
     trials: Annotated[
@@ -67,25 +66,24 @@ def compare(
         list[str] | None,
         typer.Option(
             "--set",
-            help="options and sweeps: of one method, fedtrip.mu=0.1,0.4,1; of every method, method.mu=0.4; a field, "
-            "lr=0.01,0.1; repeatable",
+            help="options and sweeps: of one method, fedtrip.mu=0.1,0.4,1; of every method, method.mu=0.4; of another "
+            "rule, optimizer.beta1=0.8; a field, lr=0.01,0.1; repeatable",
             rich_help_panel="Comparison",
+            autocompletion=completion.settings,
         ),
     ] = None,
-    preset: PresetName = None,
     device_macs: Annotated[
         float | None,
         typer.Option(
-            help="a client's multiply-adds a second, for estimated seconds to target", rich_help_panel="Device"
+            help="a client's multiply-adds a second, for estimated seconds to target", rich_help_panel="Client's device"
         ),
     ] = None,
     downlink: Annotated[
-        float | None, typer.Option(help="its downlink in bit/s, e.g. 10e6", rich_help_panel="Device")
+        float | None, typer.Option(help="its downlink in bit/s, e.g. 10e6", rich_help_panel="Client's device")
     ] = None,
     uplink: Annotated[
-        float | None, typer.Option(help="its uplink in bit/s, e.g. 1e6", rich_help_panel="Device")
+        float | None, typer.Option(help="its uplink in bit/s, e.g. 1e6", rich_help_panel="Client's device")
     ] = None,
-    device: Device = "cpu",  # noqa: ARG001, checked by its callback
     workers: Annotated[
         int | None,
         typer.Option(help="runs at the same time; does not change results (default: the cores)", show_default=False),
@@ -118,8 +116,8 @@ def compare(
 
       fedtrip compare --methods fedtrip,fedavg --set fedtrip.mu=0.1,0.4,1
     """
+    from fedtrip.comparison.client_device import ClientDevice
     from fedtrip.comparison.compare import compare as run_comparison
-    from fedtrip.comparison.device import Device as ClientDevice
     from fedtrip.experiment.defaults import changed
     from fedtrip.experiment.description import Experiment
     from fedtrip.families import METHOD
@@ -128,7 +126,7 @@ def compare(
     from fedtrip.runs.folder import unused_folder
 
     stored = Experiment.from_toml(experiment_file) if experiment_file is not None else Experiment()
-    say_code_of_file(stored, experiment_file, fields)
+    say_code_of_file(stored, experiment_file, {**fields, "method": methods})
     base = changed(stored, **fields)
     groups = {"paper": list(IN_TABLES), "all": METHOD.names()}
     names = groups.get(methods) or [name.strip() for name in methods.split(",") if name.strip()]
@@ -148,7 +146,7 @@ def compare(
                 base,
                 out=where,
                 methods=names,
-                sweeps=with_preset(preset, names, read_settings(settings or [])),
+                sweeps=read_settings(settings or []),
                 trials=trials,
                 data_dir=absolute(data_dir),
                 workers=workers,
