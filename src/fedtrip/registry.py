@@ -121,7 +121,7 @@ class Family:
             raise UserError(f"{self.field} is {shortened(repr(value))}; accepted: {self._accepted()}")
         module, colon, _ = choice.name.partition(":")
         if choice.name not in self.names() and (not colon or self._is_misspelt(module)):
-            raise unknown_name(self.field, module, self.names(), also="your own as package.module:Class")
+            raise self._unknown(module)
         return choice
 
     def with_option(self, choice: Choice, option: str, value: Any) -> Choice:
@@ -143,7 +143,7 @@ class Family:
             assert len(own) == 1, f"{module.__name__} defines {len(own)} rules"
             return own[0]
         if ":" not in name:
-            raise unknown_name(self.field, name, self.names(), also="your own as package.module:Class")
+            raise self._unknown(name)
         found = import_object(name, self.field)
         if not (isinstance(found, type) and issubclass(found, base) and dataclasses.is_dataclass(found)):
             raise UserError(
@@ -191,6 +191,10 @@ class Family:
             name, parameter = ":".join(parts[:2]), parts[2:]
         return Choice(name, {}, parameter[0] if parameter else None)
 
+    def _unknown(self, name: str) -> UserError:
+        forms = dict(zip(self.names(), self.forms(), strict=True))
+        return unknown_name(self.field, name, forms, also="your own as package.module:Class", forms=forms)
+
     def _is_misspelt(self, module: str) -> bool:
         """Whether what stands before a colon is rather a rule's name with a slip than somebody's module."""
         near = difflib.get_close_matches(module, self.names(), n=1, cutoff=0.75)
@@ -210,7 +214,7 @@ class Family:
         return {**options, cls.parameter: _read_number(choice.parameter)}
 
     def _accepted(self) -> str:
-        return f"{', '.join(self.names())}, name:parameter, a table with a name and options, or package.module:Class"
+        return f"{', '.join(self.forms())}, a table with a name and options, or your own as package.module:Class"
 
 
 @dataclass(frozen=True)
