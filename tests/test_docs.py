@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.rules_page import rule_table, with_tables
 
 import fedtrip
 from fedtrip.experiment.description import Experiment
-from fedtrip.explanation import Explanation, explain_rule
 from fedtrip.families import FAMILIES, METHOD
 from fedtrip.methods.interface import CostSymbols
-from fedtrip.registry import Choice, Family
+from fedtrip.registry import Choice
 
 ROOT = Path(__file__).parent.parent
 # deploy.md starts a federation, which takes minutes: tests/flower/test_deploy_page.py runs it
@@ -250,30 +250,13 @@ def test_every_field_of_an_experiment_is_explained_with_its_default() -> None:
 
 @pytest.mark.parametrize("field", FAMILIES)
 def test_the_page_of_rules_has_every_rule_as_its_class_explains_it(field: str) -> None:
-    """If this fails, the table that it shows is the one that belongs on the page."""
+    """`python -m tools.rules_page` writes the tables again."""
     page = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
     family = FAMILIES[field]
     section = next((part for part in page.split("\n## ") if part.startswith(f"{field}\n")), "")
     assert rule_table(family) in section
     assert f"`{family.folder}/`" in section
-
-
-def rule_table(family: Family) -> str:
-    """The rules of a family as a table in Markdown, the default first."""
-    rows = ["| rule | what it is | formula | options |", "|---|---|---|---|"]
-    for name, form in zip(family.names(), family.forms(), strict=True):
-        rule = explain_rule(family, name)
-        cells = (f"`{form}`", rule.title, rule.formula, options_in_words(rule))
-        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(rows)
-
-
-def options_in_words(rule: Explanation) -> str:
-    shown = []
-    for option in rule.options:
-        default = "" if option.default is None else f", default {json.dumps(option.default)}"
-        shown.append(f"`{option.name}` ({option.accepted}{default}): {option.help}")
-    return "; ".join(shown) or "none"
+    assert with_tables(page) == page
 
 
 def test_the_api_page_names_what_is_there() -> None:
@@ -342,6 +325,6 @@ def table_rows(text: str) -> dict[str, list[str]]:
     rows = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
-        if line.startswith("| `") and re.fullmatch(r"`\w+`", cells[0]):
+        if line.startswith("| `") and re.fullmatch(r"`[\w-]+`", cells[0]):
             rows[cells[0].strip("`")] = cells[1:]
     return rows
