@@ -15,13 +15,11 @@ names are known without importing any of them: PyTorch is imported when a rule i
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import difflib
 import importlib
 import importlib.util
 import json
-import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -32,9 +30,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedtrip.errors import UserError, shortened, unknown_name
 from fedtrip.imports import import_object
-
-NOT_RULES = ("interface",)
-"""Modules of a family's folder that hold no rule; so do those whose name begins with an underscore."""
+from fedtrip.rule_files import Colon, colon_of, module_names
 
 
 class Rule:
@@ -103,7 +99,7 @@ class Family:
 
     def colon_of(self, name: str) -> Colon | None:
         """What stands behind the colon of a built-in rule's name; None if nothing may, and for one of the user's."""
-        return _colon(self.package, name) if name in self.names() else None
+        return colon_of(self.package, name) if name in self.names() else None
 
     def read(self, value: object) -> Choice:
         """The rule that a text, a table or an object names; raises `UserError` for a name that nobody has."""
@@ -113,12 +109,15 @@ class Family:
             choice = self._read_text(value)
         elif isinstance(value, Mapping):
             given = dict(value)
-            named = self.read(given.pop("name", self.default))
+            name = given.pop("name", self.default)
+            if not isinstance(name, str):
+                raise self._unreadable(name)
+            named = self._read_text(name)
             choice = Choice(named.name, given, named.parameter)
         elif isinstance(value, Rule):
             choice = Choice(self.name_of(type(value)), options_of(value))
         else:
-            raise UserError(f"{self.field} is {shortened(repr(value))}; accepted: {self._accepted()}")
+            raise self._unreadable(value)
         module, colon, _ = choice.name.partition(":")
         if choice.name not in self.names() and (not colon or self._is_misspelt(module)):
             raise self._unknown(module)
@@ -126,8 +125,9 @@ class Family:
 
     def with_option(self, choice: Choice, option: str, value: Any) -> Choice:
         """The same rule with one option changed, wherever it was written before; not checked yet."""
-        colon = self.colon_of(choice.name)
-        parameter = None if colon is not None and colon.option == option else choice.parameter
+        parameter = choice.parameter
+        if parameter is not None and self.find(choice.name).parameter == option:
+            parameter = None
         return Choice(choice.name, {**choice.options, option: value}, parameter)
 
     def find(self, name: str) -> type[Rule]:
@@ -177,9 +177,15 @@ class Family:
         return _checked(cls, options, called, choice.name)
 
     def complete(self, rule: Rule) -> Choice:
-        """How a complete experiment names a rule: with every option, the parameter behind the colon."""
-        options = options_of(rule)
-        parameter = None if rule.parameter is None else str(options.pop(rule.parameter))
+        """How a complete experiment names a rule: with every option, the parameter behind the colon.
+
+        A parameter that would be read as something else there, such as the text "3", stays among the options.
+        """
+        options, parameter = options_of(rule), None
+        if rule.parameter is not None:
+            text = str(options[rule.parameter])
+            if text == text.strip() and repr(_read_number(text)) == repr(options[rule.parameter]):
+                parameter, _ = text, options.pop(rule.parameter)
         return Choice(self.name_of(type(rule)), options, parameter)
 
     def _read_text(self, text: str) -> Choice:
@@ -196,9 +202,14 @@ class Family:
         return unknown_name(self.field, name, forms, also="your own as package.module:Class", forms=forms)
 
     def _is_misspelt(self, module: str) -> bool:
-        """Whether what stands before a colon is rather a rule's name with a slip than somebody's module."""
-        near = difflib.get_close_matches(module, self.names(), n=1, cutoff=0.75)
-        return bool(near) and importlib.util.find_spec(module) is None and not Path(f"{module}.py").exists()
+        """Whether what stands before a colon is rather a rule's name with a slip than somebody's module.
+
+        No rule's name has a dot; to find a module behind one, Python would import what stands before it.
+        """
+        if "." in module or not difflib.get_close_matches(module, self.names(), n=1, cutoff=0.75):
+            return False
+        is_here = Path(f"{module}.py").exists() or Path(module).is_dir()
+        return not is_here and importlib.util.find_spec(module) is None
 
     def _with_parameter(self, cls: type[Rule], choice: Choice) -> dict[str, Any]:
         """The options with the one behind the colon among them."""
@@ -213,47 +224,9 @@ class Family:
             raise UserError(f"{self.field} '{choice}' gives '{cls.parameter}' twice; accepted: once")
         return {**options, cls.parameter: _read_number(choice.parameter)}
 
-    def _accepted(self) -> str:
-        return f"{', '.join(self.forms())}, a table with a name and options, or your own as package.module:Class"
-
-
-@dataclass(frozen=True)
-class Colon:
-    """The option that `name:parameter` gives a value."""
-
-    option: str
-    is_needed: bool
-    """whether it has no default"""
-
-
-@cache
-def module_names(package: str) -> tuple[str, ...]:
-    """The names of the rules in a package's folder, which is not imported for it."""
-    found = (module.name for module in pkgutil.iter_modules([str(_folder(package))]))
-    return tuple(name.replace("_", "-") for name in found if name not in NOT_RULES and not name.startswith("_"))
-
-
-@cache
-def _colon(package: str, name: str) -> Colon | None:
-    """A rule's parameter as its module's source says it, because importing the module may bring PyTorch."""
-    source = (_folder(package) / f"{name.replace('-', '_')}.py").read_text(encoding="utf-8")
-    if "    parameter = " not in source:
-        return None
-    bodies = (node.body for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
-    for body in bodies:
-        for line in body:
-            if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "parameter":
-                option = str(ast.literal_eval(line.value))
-                fields = [one for one in body if isinstance(one, ast.AnnAssign) and ast.unparse(one.target) == option]
-                return Colon(option, is_needed=any(one.value is None for one in fields))
-    return None
-
-
-def _folder(package: str) -> Path:
-    spec = importlib.util.find_spec(package)
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent
+    def _unreadable(self, value: object) -> UserError:
+        accepted = f"{', '.join(self.forms())}, a table with a name and options, or your own as package.module:Class"
+        return UserError(f"{self.field} is {shortened(repr(value))}; accepted: {accepted}")
 
 
 def options_of(rule: Rule) -> dict[str, Any]:
