@@ -50,7 +50,7 @@ def make_variants(base: Experiment, methods: Sequence[str], sweeps: Mapping[str,
     if repeated:
         raise UserError(f"methods names '{sorted(repeated)[0]}' more than once; accepted: each method once")
     for name in sweeps:
-        check_setting(name, methods, SWEPT)
+        check_setting(name, methods, SWEPT, compared=True)
     variants = []
     for method in methods:
         own = {name: values for name, values in sweeps.items() if concerns(name, method)}

@@ -21,8 +21,8 @@ WITH_OPTIONS = tuple(name for name in FAMILIES if name != "partition")
 """The families whose rules' options can be set; a partition is a text, with its one option behind the colon."""
 
 
-def check_setting(name: str, methods: Sequence[str], fields: Sequence[str]) -> None:
-    """Refuse a name that means nothing where these methods are run and these fields may be set."""
+def check_setting(name: str, methods: Sequence[str], fields: Sequence[str], *, compared: bool = False) -> None:
+    """Refuse a name that means nothing where these methods are run (or compared) and these fields may be set."""
     owner, dot, option = name.rpartition(".")
     if not dot:
         if name not in fields:
@@ -31,9 +31,11 @@ def check_setting(name: str, methods: Sequence[str], fields: Sequence[str]) -> N
         raise UserError(f"--set {name}: a partition has its option behind the colon; accepted: partition=NAME:VALUE")
     elif owner not in (*WITH_OPTIONS, *methods):
         if owner in METHOD.names() or ":" in owner:
-            used = f"the method is '{methods[0]}'" if len(methods) == 1 else f"method '{owner}' is not compared"
-            accepted = ", ".join(f"{method}.{option}" for method in methods)
-            raise UserError(f"--set {name}: {used}; accepted: {accepted} or method.{option}")
+            if compared:
+                told = f"method '{owner}' is not compared; accepted: {', '.join(methods)}, or method"
+            else:
+                told = f"the method is '{methods[0]}'; accepted: {methods[0]}.{option} or method.{option}"
+            raise UserError(f"--set {name}: {told}")
         raise unknown_name(f"--set {name}:", owner, (*WITH_OPTIONS, *methods))
 
 
