@@ -23,10 +23,12 @@ ORDER: dict[str, dict[str, str]] = {
     },
     "Look it up": {
         "Experiments, runs, comparisons": "experiments.md",
+        "One rule of each family": "rules.md",
         "The methods": "methods.md",
         "Costs": "costs.md",
         "Data": "data.md",
         "Reproducibility": "reproducibility.md",
+        "Glossary": "glossary.md",
         "API": "api.md",
     },
     "The paper": {"How it was read": "reading.md", "Reproduction": "reproduction.md", "Which ξ?": "xi.md"},

@@ -7,6 +7,7 @@ preceded by `<!-- not run: reason -->` is left out; one preceded by `<!-- file: 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import os
 import re
@@ -20,10 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.rules_page import rule_table, with_tables
 
+import fedtrip
 from fedtrip.experiment.description import Experiment
-from fedtrip.families import METHOD
+from fedtrip.families import FAMILIES, METHOD
 from fedtrip.methods.interface import CostSymbols
+from fedtrip.registry import Choice
 
 ROOT = Path(__file__).parent.parent
 # deploy.md starts a federation, which takes minutes: tests/flower/test_deploy_page.py runs it
@@ -235,13 +239,61 @@ def test_every_field_of_an_experiment_is_explained_with_its_default() -> None:
     fields = Experiment.model_fields
     assert list(rows) == list(fields)
     for name, field in fields.items():
-        default = field.default.name if name == "method" else field.default
+        default = field.default.as_toml() if isinstance(field.default, Choice) else field.default
         shown = rows[name][0]
         if default is None:  # it depends on other fields: said in words
             assert shown
             assert not shown.startswith("`")
         else:
             assert shown == f"`{json.dumps(default)}`", name
+
+
+@pytest.mark.parametrize("field", FAMILIES)
+def test_the_page_of_rules_has_every_rule_as_its_class_explains_it(field: str) -> None:
+    """`python -m tools.rules_page` writes the tables again."""
+    page = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
+    family = FAMILIES[field]
+    section = next((part for part in page.split("\n## ") if part.startswith(f"{field}\n")), "")
+    assert rule_table(family) in section
+    assert f"`{family.folder}/`" in section
+    assert with_tables(page) == page
+
+
+def test_the_api_page_names_what_is_there() -> None:
+    for name in re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.MULTILINE):
+        module, _, attribute = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), attribute), name
+
+
+def test_the_api_page_names_everything_that_is_public() -> None:
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    shown = {name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)$", text, re.MULTILINE)}
+    assert set(fedtrip.__all__) - {"__version__", "Vectors", "Correction"} <= shown
+
+
+def test_what_is_to_be_touched_for_a_change_is_one_place() -> None:
+    """CONTRIBUTING's table: one file for the thing itself, and every place it names is there."""
+    section = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## To change X")[1].split("\n## ")[0]
+    rows = [re.split(r"(?<!\\)\|", line.strip("| ")) for line in section.splitlines() if line.startswith("| a")]
+    things = [row[0].strip() for row in rows]
+    assert things == [
+        "a method", "a task", "a metric", "an optimizer", "a schedule", "a selection", "a codec", "a combining rule",
+        "a server optimizer", "an attack", "a partition", "a data set", "a model",
+    ]  # fmt: skip
+    for row in rows:
+        (place,) = re.findall(r"`(src/[^`]+)`", row[1])
+        assert (ROOT / place.replace("NAME.py", "")).exists(), place
+
+
+def test_no_word_of_the_glossary_is_explained_twice_and_all_are_in_order() -> None:
+    words = re.findall(r"^\*\*([^*]+)\*\*", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert words == sorted(set(words), key=str.lower)
+    for word in (
+        "archive", "client", "client's device", "codec", "combining rule", "comparison", "data archive", "engine",
+        "exchange", "job", "layout", "memory", "part", "payload", "push", "record", "round", "server optimizer",
+        "task", "travel", "trial", "upload", "variant", "worker",
+    ):  # fmt: skip
+        assert word in words
 
 
 @pytest.mark.parametrize("name", METHOD.names())

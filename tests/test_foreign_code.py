@@ -78,7 +78,7 @@ def test_a_report_never_runs_a_models_code_and_says_what_is_missing(fedtrip, for
     assert foreign.imports() == before
     assert sys.path == path
     page = (with_model / "report.html").read_text(encoding="utf-8")
-    assert "code of its own, &#39;foreign_code:net&#39;, which a report never runs" in page
+    assert "code of its own, model &#39;foreign_code:net&#39;, which a report never runs" in page
 
 
 def test_a_report_on_a_method_of_ones_own_has_everything_without_its_code(fedtrip, foreign, with_method):
@@ -161,7 +161,8 @@ def test_an_archive_of_runs_that_names_code_is_refused(foreign, tmp_path):
     Archive(tmp_path / "archive").add(package.run(small, workers=1))
     (stored,) = (tmp_path / "archive").rglob("*.jsonl")
     for old, new in (
-        ('"name":"fedavg"', '"name":"foreign_code:Mine"'),
+        ('"method":"fedavg"', '"method":"foreign_code:Mine"'),
+        ('"combine":"mean"', '"combine":"foreign_code:Mine"'),
         ('"model":"mlp"', '"model":"foreign_code:net"'),
     ):
         text = stored.read_text()

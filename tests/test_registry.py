@@ -1,5 +1,6 @@
 """The registry: every way to write a rule, what is refused and how, and that names cost no import."""
 
+import dataclasses
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -9,8 +10,9 @@ import pytest
 from pydantic import Field
 
 from fedtrip.errors import UserError
+from fedtrip.explanation import explain_rule
 from fedtrip.families import COMBINE, FAMILIES, SELECT, SERVER_OPTIMIZER, UPLOAD_CODEC
-from fedtrip.registry import Choice, explain_rule
+from fedtrip.registry import Choice
 from fedtrip.selection.interface import Select
 
 
@@ -22,7 +24,7 @@ class EveryOther(Select):
     n: Annotated[int, Field(ge=1)] = 2
     """which ones"""
 
-    def __call__(self, rng, t, clients, per_round, samples_of):
+    def __call__(self, rng, t, clients, per_round, samples_of):  # noqa: ARG002
         return tuple(range(0, clients, self.n))[:per_round]
 
 
@@ -39,6 +41,8 @@ def test_a_class_of_ones_own_is_named_by_its_place():
     assert rule == EveryOther(3)
     assert SELECT.complete(rule) == Choice(f"{__name__}:EveryOther", {}, "3")
     assert SELECT.make(EveryOther(3)) == EveryOther(3)
+    assert SELECT.make(f"{__name__}:EveryOther:3") == EveryOther(3)
+    assert SELECT.make(SELECT.complete(rule).as_toml()) == EveryOther(3)
 
 
 def test_what_is_complete_is_read_back_as_the_same_rule():
@@ -54,7 +58,7 @@ def test_what_is_complete_is_read_back_as_the_same_rule():
     ("value", "words"),
     [
         ("tpk", ["upload_codec 'tpk' is unknown", "did you mean 'topk'"]),
-        ("topk", ["upload_codec 'topk' needs the option 'share'"]),
+        ("topk", ["upload_codec 'topk' needs the option 'share'; accepted: topk:SHARE"]),
         ("topk:2", ["option 'share' is 2", "less than or equal to 1"]),
         ("topk:much", ["option 'share' is 'much'", "number"]),
         ("none:3", ["'none' has no parameter"]),
@@ -92,3 +96,76 @@ def test_every_rule_can_be_explained(field):
         assert explained.title, name
         assert explained.formula, name
         assert all(option.help for option in explained.options), name
+
+
+def test_reading_a_name_imports_nothing_and_never_fails_otherwise(here, monkeypatch):
+    """Also where it looks like a slip in a built-in rule's name: a package of that name may be there."""
+    monkeypatch.syspath_prepend(here)
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    (here / "int8").mkdir()
+    (here / "int8" / "__init__.py").write_text("raise SystemExit('imported')")
+    (here / "int9").mkdir()
+    (here / "int9" / "__init__.py").write_text("")
+    assert UPLOAD_CODEC.read("int8.a:Rule").name == "int8.a:Rule"
+    assert UPLOAD_CODEC.read("topk.a:Rule").name == "topk.a:Rule"
+    assert UPLOAD_CODEC.read("int9:Rule").name == "int9:Rule"
+    with pytest.raises(UserError, match="did you mean 'int8'"):
+        UPLOAD_CODEC.read("int7:Rule")
+
+
+def test_the_name_in_a_table_is_a_text():
+    for name in (3, {"name": "topk:0.1", "feedback": False}, ["topk"]):
+        with pytest.raises(UserError, match=r"upload_codec is .*; accepted: none, int8, topk:SHARE"):
+            UPLOAD_CODEC.make({"name": name})
+
+
+@dataclass(frozen=True)
+class Named(Select):
+    """clients by a word"""
+
+    parameter = "word"
+    word: str = "all"
+    """which"""
+    twice: bool = False
+    """whether twice"""
+
+
+@dataclass(frozen=True)
+class Switched(Named):
+    """the same, switched"""
+
+    parameter = "twice"
+
+
+@pytest.mark.parametrize(
+    "rule", [Named("3"), Named("0.5"), Named("a:b"), Named(" x"), Named(""), Switched("all", True)]
+)
+def test_a_parameter_that_would_be_read_as_something_else_stays_an_option(rule):
+    assert SELECT.make(SELECT.complete(rule).as_toml()) == rule
+
+
+def test_an_option_replaces_the_parameter_of_the_same_name():
+    for choice, option, value, expected in (
+        ("topk:0.5", "share", 0.25, UPLOAD_CODEC.make("topk:0.25")),
+        ("topk:0.5", "feedback", False, UPLOAD_CODEC.make({"name": "topk:0.5", "feedback": False})),
+    ):
+        assert UPLOAD_CODEC.make(UPLOAD_CODEC.with_option(UPLOAD_CODEC.read(choice), option, value)) == expected
+    own = SELECT.read(f"{__name__}:EveryOther:3")
+    assert SELECT.make(SELECT.with_option(own, "n", 4)) == EveryOther(4)
+
+
+@pytest.mark.parametrize("field", sorted(FAMILIES))
+def test_what_stands_behind_the_colon_is_read_off_the_source_as_the_class_has_it(field):
+    family = FAMILIES[field]
+    for name in family.names():
+        cls, colon = family.find(name), family.colon_of(name)
+        assert (None if colon is None else colon.option) == cls.parameter
+        if colon is not None:
+            (parameter,) = (one for one in dataclasses.fields(cls) if one.name == colon.option)
+            assert colon.is_needed == (parameter.default is dataclasses.MISSING)
+
+
+def test_every_option_says_what_it_accepts():
+    accepted = {one.name: one.accepted for one in explain_rule(FAMILIES["method"], "scaffold").options}
+    assert accepted == {"option": "I | II", "eta_g": "float > 0"}
+    assert [one.accepted for one in explain_rule(COMBINE, "trimmed").options] == ["float ≥ 0, < 0.5"]

@@ -16,8 +16,8 @@ from fedtrip._version import __version__
 
 if TYPE_CHECKING:
     from fedtrip.api import evaluate, load, load_result, run
+    from fedtrip.comparison.client_device import ClientDevice
     from fedtrip.comparison.compare import Comparison, compare
-    from fedtrip.comparison.device import Device
     from fedtrip.data import DataSet, from_arrays, from_clients, load_dataset
     from fedtrip.errors import UserError
     from fedtrip.experiment.description import Experiment
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "fedtrip.api": ("evaluate", "load", "load_result", "run"),
     "fedtrip.comparison.compare": ("Comparison", "compare"),
-    "fedtrip.comparison.device": ("Device",),
+    "fedtrip.comparison.client_device": ("ClientDevice",),
     "fedtrip.data": ("DataSet", "from_arrays", "from_clients", "load_dataset"),
     "fedtrip.errors": ("UserError",),
     "fedtrip.experiment.description": ("Experiment",),
@@ -60,11 +60,11 @@ __all__ = [
     "Affine",
     "Attaching",
     "Batch",
+    "ClientDevice",
     "Comparison",
     "Correction",
     "CostSymbols",
     "DataSet",
-    "Device",
     "Experiment",
     "Local",
     "Memory",

@@ -21,7 +21,7 @@ from fedtrip.engines.base import Engine
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation, ModelSource, prepare
-from fedtrip.experiment.own_code import check_trusted, without_method
+from fedtrip.experiment.own_code import check_trusted, to_score
 from fedtrip.interruption import undisturbed
 from fedtrip.one_thread import callback, one_thread, refuse_inside_a_run, whole_run
 from fedtrip.rounds.loop import rounds
@@ -230,7 +230,7 @@ def load_result(
 ) -> Result:
     """A finished run as a `Result`; its trained module is built when it is asked for. Damaged files are refused.
 
-    A model that the run names as `package.module:factory` is imported then only with `trust`.
+    A model or a task that the run names as `package.module:name` is imported then only with `trust`.
     """
     folder = Path(run_folder)
     experiment, summary = read_experiment(folder), read_summary(folder)
@@ -264,7 +264,7 @@ def load(
     """The trained module of a stored run, in evaluation mode. A model or data given from Python are given again.
 
     It wants normalised inputs; `load_result(...).predictor()` takes them as they come.
-    Code that the run names (a model as `package.module:factory`) is run only with `trust`; stderr says which it is.
+    Code that the run names (a model or a task as `package.module:name`) is run only with `trust`; stderr says which.
     """
     return load_result(run_folder, model=model, data=data, data_dir=data_dir, trust=trust).module
 
@@ -280,7 +280,7 @@ def evaluate(
 ) -> dict[str, float]:
     """The task's scores of a stored run's model on its experiment's test set: `accuracy` and `loss`, by name.
 
-    Code that the run names (a model as `package.module:factory`) is run only with `trust`; stderr says which it is.
+    Code that the run names (a model or a task as `package.module:name`) is run only with `trust`; stderr says which.
     """
     folder = Path(run_folder)
     stored = load_result(folder)
@@ -304,11 +304,10 @@ def _stored_federation(
     data_dir: Path | str | None,
     trust: bool,
 ) -> Federation:
-    """Data and model of a stored run, without its method, which nobody needs who only looks at the model."""
-    if model is None:
-        check_trusted(folder, experiment, trust)
+    """Data, model and task of a stored run, without its other rules, which nobody needs who only tests the model."""
+    check_trusted(folder, experiment, trust, given=() if model is None else ("model",))
     dataset = None if data is None else as_dataset(data)
-    return prepare(without_method(experiment), model=model, data=dataset, data_dir=data_dir)
+    return prepare(to_score(experiment), model=model, data=dataset, data_dir=data_dir)
 
 
 def as_dataset(data: Data) -> DataSet:

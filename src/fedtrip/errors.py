@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class UserError(ValueError):
     """Something the user gave cannot be used; the message names the field, the value and what is accepted."""
 
 
-def unknown_name(kind: str, value: str, accepted: Iterable[str], also: str = "") -> UserError:
-    """An unknown name, with the nearest known one as a suggestion: `method 'fedtrp' is unknown; did you mean …`."""
+def unknown_name(
+    kind: str, value: str, accepted: Iterable[str], also: str = "", forms: Mapping[str, str] | None = None
+) -> UserError:
+    """An unknown name, with the nearest known one as a suggestion: `method 'fedtrp' is unknown; did you mean …`.
+
+    `forms` says how some of the names are written in full, such as `topk:SHARE`.
+    """
     known = sorted(accepted)
     near = difflib.get_close_matches(value, known, n=1, cutoff=0.5)
     suggestion = f" did you mean '{near[0]}'?" if near else ""
-    alternatives = ", ".join(known) + (f", or {also}" if also else "")
+    written = ((forms or {}).get(name, name) for name in known)
+    alternatives = ", ".join(written) + (f", or {also}" if also else "")
     return UserError(f"{kind} '{value}' is unknown;{suggestion} accepted: {alternatives}")
 
 

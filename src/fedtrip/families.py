@@ -1,8 +1,13 @@
-"""The families of rules that an experiment is made of, by its field. Nothing is imported until a rule is used."""
+"""The families of rules that an experiment is made of, by its field. Nothing is imported until a rule is used.
+
+Data sets (`fedtrip.data.catalog`) and models (modules of `fedtrip.models`) are no classes with options, and so no
+rules; they are listed and completed beside them.
+"""
 
 from __future__ import annotations
 
 from fedtrip.registry import Family
+from fedtrip.rule_files import module_names
 
 METHOD = Family(
     "method", "fedtrip.methods", "Method", default="fedtrip", says="what server and clients do with vectors"
@@ -39,3 +44,13 @@ FAMILIES = {
         METHOD, PARTITION, TASK, OPTIMIZER, LR_SCHEDULE, SELECT, UPLOAD_CODEC, COMBINE, SERVER_OPTIMIZER, ATTACK,
     )
 }  # fmt: skip
+"""The families by the experiment's field."""
+
+NO_MODELS = ("check", "image", "representation")
+"""Modules of the models' folder that hold no model."""
+
+
+def model_names() -> list[str]:
+    """The built-in models, the default first; nothing is imported."""
+    found = (name for name in module_names("fedtrip.models") if name not in NO_MODELS)
+    return sorted(found, key=lambda name: (name != "mlp", name))

@@ -5,38 +5,32 @@ A rule is written
     name                              the built-in rule of that name
     name:parameter                    the same, with a value for the option that its class calls `parameter`
     {name = "...", option = ...}      the same, with options
-    package.module:Class              a class of the user's own, alone or as the `name` of such a table
+    package.module:Class              a class of the user's own, with `:parameter` and in a table like any other
 
 and, from Python, as an object. The built-in rules of a family are the modules of its folder: `codecs/topk.py` is the
 rule `topk`, and its class the one subclass of the family's base that it defines. So a new rule is one new file. The
-names are known without importing any of them: PyTorch is imported when a rule is made or explained.
+names are known without importing any of them: PyTorch is imported when a rule is made or explained
+(`fedtrip.explanation`).
 """
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import difflib
 import importlib
 import importlib.util
-import inspect
-import itertools
 import json
-import pkgutil
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from fedtrip.errors import UserError, shortened, unknown_name
 from fedtrip.imports import import_object
-
-NOT_RULES = ("interface",)
-"""Modules of a family's folder that hold no rule; so do those whose name begins with an underscore."""
+from fedtrip.rule_files import Colon, colon_of, module_names
 
 
 class Rule:
@@ -89,30 +83,52 @@ class Family:
     says: str
     """what a rule of this family says, in one line"""
 
+    @property
+    def folder(self) -> str:
+        """The word for its rules: the folder they lie in."""
+        return self.package.rpartition(".")[2]
+
     def names(self) -> list[str]:
         """The built-in rules, the default first."""
-        return sorted(_modules(self.package), key=lambda name: (name != self.default, name))
+        return sorted(module_names(self.package), key=lambda name: (name != self.default, name))
+
+    def forms(self) -> list[str]:
+        """How one writes each of them: `mean`, `topk:SHARE`; read off the source, nothing is imported."""
+        shown = {name: self.colon_of(name) for name in self.names()}
+        return [name if colon is None else f"{name}:{colon.option.upper()}" for name, colon in shown.items()]
+
+    def colon_of(self, name: str) -> Colon | None:
+        """What stands behind the colon of a built-in rule's name; None if nothing may, and for one of the user's."""
+        return colon_of(self.package, name) if name in self.names() else None
 
     def read(self, value: object) -> Choice:
         """The rule that a text, a table or an object names; raises `UserError` for a name that nobody has."""
         if isinstance(value, Choice):
             choice = value
         elif isinstance(value, str):
-            name, colon, parameter = value.partition(":")
-            is_known = name.strip() in self.names()
-            choice = Choice(name.strip(), {}, parameter.strip()) if colon and is_known else Choice(value.strip())
+            choice = self._read_text(value)
         elif isinstance(value, Mapping):
             given = dict(value)
-            named = self.read(given.pop("name", self.default))
+            name = given.pop("name", self.default)
+            if not isinstance(name, str):
+                raise self._unreadable(name)
+            named = self._read_text(name)
             choice = Choice(named.name, given, named.parameter)
         elif isinstance(value, Rule):
             choice = Choice(self.name_of(type(value)), options_of(value))
         else:
-            raise UserError(f"{self.field} is {shortened(repr(value))}; accepted: {self._accepted()}")
+            raise self._unreadable(value)
         module, colon, _ = choice.name.partition(":")
         if choice.name not in self.names() and (not colon or self._is_misspelt(module)):
-            raise unknown_name(self.field, module, self.names(), also="your own as package.module:Class")
+            raise self._unknown(module)
         return choice
+
+    def with_option(self, choice: Choice, option: str, value: Any) -> Choice:
+        """The same rule with one option changed, wherever it was written before; not checked yet."""
+        parameter = choice.parameter
+        if parameter is not None and self.find(choice.name).parameter == option:
+            parameter = None
+        return Choice(choice.name, {**choice.options, option: value}, parameter)
 
     def find(self, name: str) -> type[Rule]:
         """The class behind a name; imports it."""
@@ -127,7 +143,7 @@ class Family:
             assert len(own) == 1, f"{module.__name__} defines {len(own)} rules"
             return own[0]
         if ":" not in name:
-            raise unknown_name(self.field, name, self.names(), also="your own as package.module:Class")
+            raise self._unknown(name)
         found = import_object(name, self.field)
         if not (isinstance(found, type) and issubclass(found, base) and dataclasses.is_dataclass(found)):
             raise UserError(
@@ -149,7 +165,7 @@ class Family:
         choice = self.read(value)
         cls = self.find(choice.name)
         options = {**defaults, **self._with_parameter(cls, choice)}
-        known = [one.name for one in _options(cls)]
+        known = [one.name for one in option_fields(cls)]
         called = f"{self.field} '{choice.text}'"
         if "name" in known:
             raise UserError(f"{called} has an option called 'name', which an experiment file needs for the rule's own")
@@ -158,18 +174,42 @@ class Family:
                 if not known:
                     raise UserError(f"option '{option}' is unknown: {called} has no options")
                 raise unknown_name(f"{called}: option", option, known)
-        return _checked(cls, options, called)
+        return _checked(cls, options, called, choice.name)
 
     def complete(self, rule: Rule) -> Choice:
-        """How a complete experiment names a rule: with every option, the parameter behind the colon."""
-        options = options_of(rule)
-        parameter = None if rule.parameter is None else str(options.pop(rule.parameter))
+        """How a complete experiment names a rule: with every option, the parameter behind the colon.
+
+        A parameter that would be read as something else there, such as the text "3", stays among the options.
+        """
+        options, parameter = options_of(rule), None
+        if rule.parameter is not None:
+            text = str(options[rule.parameter])
+            if text == text.strip() and repr(_read_number(text)) == repr(options[rule.parameter]):
+                parameter, _ = text, options.pop(rule.parameter)
         return Choice(self.name_of(type(rule)), options, parameter)
 
+    def _read_text(self, text: str) -> Choice:
+        """`name`, `name:parameter`, `package.module:Class` or `package.module:Class:parameter`."""
+        parts = [part.strip() for part in text.split(":", 2)]
+        if parts[0] in self.names():
+            name, *parameter = (part.strip() for part in text.split(":", 1))
+        else:
+            name, parameter = ":".join(parts[:2]), parts[2:]
+        return Choice(name, {}, parameter[0] if parameter else None)
+
+    def _unknown(self, name: str) -> UserError:
+        forms = dict(zip(self.names(), self.forms(), strict=True))
+        return unknown_name(self.field, name, forms, also="your own as package.module:Class", forms=forms)
+
     def _is_misspelt(self, module: str) -> bool:
-        """Whether what stands before a colon is rather a rule's name with a slip than somebody's module."""
-        near = difflib.get_close_matches(module, self.names(), n=1, cutoff=0.75)
-        return bool(near) and importlib.util.find_spec(module) is None and not Path(f"{module}.py").exists()
+        """Whether what stands before a colon is rather a rule's name with a slip than somebody's module.
+
+        No rule's name has a dot; to find a module behind one, Python would import what stands before it.
+        """
+        if "." in module or not difflib.get_close_matches(module, self.names(), n=1, cutoff=0.75):
+            return False
+        is_here = Path(f"{module}.py").exists() or Path(module).is_dir()
+        return not is_here and importlib.util.find_spec(module) is None
 
     def _with_parameter(self, cls: type[Rule], choice: Choice) -> dict[str, Any]:
         """The options with the one behind the colon among them."""
@@ -184,25 +224,17 @@ class Family:
             raise UserError(f"{self.field} '{choice}' gives '{cls.parameter}' twice; accepted: once")
         return {**options, cls.parameter: _read_number(choice.parameter)}
 
-    def _accepted(self) -> str:
-        return f"{', '.join(self.names())}, name:parameter, a table with a name and options, or package.module:Class"
-
-
-@cache
-def _modules(package: str) -> tuple[str, ...]:
-    """The names of the rules in a package's folder, which is not imported for it."""
-    spec = importlib.util.find_spec(package)
-    assert spec is not None
-    found = (module.name for module in pkgutil.iter_modules(spec.submodule_search_locations))
-    return tuple(name.replace("_", "-") for name in found if name not in NOT_RULES and not name.startswith("_"))
+    def _unreadable(self, value: object) -> UserError:
+        accepted = f"{', '.join(self.forms())}, a table with a name and options, or your own as package.module:Class"
+        return UserError(f"{self.field} is {shortened(repr(value))}; accepted: {accepted}")
 
 
 def options_of(rule: Rule) -> dict[str, Any]:
     """All options of a rule, by name."""
-    return {one.name: getattr(rule, one.name) for one in _options(type(rule))}
+    return {one.name: getattr(rule, one.name) for one in option_fields(type(rule))}
 
 
-def _options(cls: type[Rule]) -> list[dataclasses.Field[Any]]:
+def option_fields(cls: type[Rule]) -> list[dataclasses.Field[Any]]:
     """The fields of a rule that are its options."""
     return [one for one in dataclasses.fields(cls) if one.init]  # type: ignore[arg-type]
 
@@ -217,7 +249,7 @@ def _read_number(text: str) -> Any:
     return text
 
 
-def _checked(cls: type[Rule], options: Mapping[str, Any], called: str) -> Rule:
+def _checked(cls: type[Rule], options: Mapping[str, Any], called: str, name: str) -> Rule:
     adapter = _adapter(cls)  # type: ignore[arg-type]  # mypy takes the hash of its instances for the class's own
     try:
         # As what an experiment file can hold, without conversions: `true` is no number, and "0.4" neither.
@@ -226,7 +258,8 @@ def _checked(cls: type[Rule], options: Mapping[str, Any], called: str) -> Rule:
     except TypeError as problem:
         raise UserError(f"{called}: an option cannot be stored: {problem}; accepted: what TOML has") from None
     except ValidationError as problem:
-        raise _explained(called, problem) from None
+        forms = {} if cls.parameter is None else {cls.parameter: f"{name}:{cls.parameter.upper()}"}
+        raise _explained(called, problem, forms) from None
 
 
 @cache
@@ -235,75 +268,20 @@ def _adapter(cls: type[Rule]) -> TypeAdapter[Rule]:
     return TypeAdapter(cls)
 
 
-def _explained(called: str, problem: ValidationError) -> UserError:
-    """What is wrong with an option, or, as the rule itself says it, with some of them together."""
+def _explained(called: str, problem: ValidationError, forms: Mapping[str, str]) -> UserError:
+    """What is wrong with an option, or, as the rule itself says it, with some of them together.
+
+    `forms` says how an option that lacks a value can be written in short.
+    """
     errors = problem.errors()
     where, value = errors[0]["loc"], errors[0]["input"]
     if not where:
         own = errors[0].get("ctx", {}).get("error")
         return own if isinstance(own, UserError) else UserError(f"{called}: {errors[0]['msg']}")
     if errors[0]["type"] == "missing":
-        return UserError(f"{called} needs the option '{where[0]}'; accepted: a value for it")
+        accepted = forms.get(str(where[0]), f"{{name = …, {where[0]} = …}}")
+        return UserError(f"{called} needs the option '{where[0]}'; accepted: {accepted}")
     accepted = " or ".join(
         error["msg"].removeprefix("Input should be ") for error in errors if error["loc"][0] == where[0]
     )
     return UserError(f"{called}: option '{where[0]}' is {shortened(repr(value))}; accepted: {accepted}")
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option of a rule, as it is explained."""
-
-    name: str
-    default: Any
-    accepted: str
-    help: str
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """A rule for people: what it is, its formula, its options."""
-
-    name: str
-    title: str
-    formula: str
-    options: tuple[Option, ...]
-
-
-def explain_rule(family: Family, name: str) -> Explanation:
-    """Everything that the help says about a rule, from its class alone."""
-    cls = family.find(name)
-    hints, texts = get_type_hints(cls), _attribute_docstrings(cls)
-    options = tuple(
-        Option(
-            name=one.name,
-            default=None if one.default is dataclasses.MISSING else one.default,
-            accepted=_accepted_values(hints[one.name]),
-            help=texts.get(one.name, ""),
-        )
-        for one in _options(cls)
-    )
-    return Explanation(name, cls.title, (inspect.getdoc(cls) or "").splitlines()[0], options)
-
-
-def _accepted_values(kind: Any) -> str:
-    """A type as one reads it: `float`, or the values and types that one may choose from."""
-    if get_origin(kind) is None:
-        return kind.__name__ if isinstance(kind, type) else str(kind)
-    return " | ".join(map(_accepted_values, get_args(kind)))
-
-
-def _attribute_docstrings(cls: type[Any]) -> dict[str, str]:
-    """The string that follows each annotated attribute in the source of the class and of its bases."""
-    found: dict[str, str] = {}
-    for owner in reversed([one for one in cls.__mro__ if dataclasses.is_dataclass(one)]):
-        body = ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0].body  # type: ignore[attr-defined]
-        for attribute, text in itertools.pairwise(body):
-            if (
-                isinstance(attribute, ast.AnnAssign)
-                and isinstance(attribute.target, ast.Name)
-                and isinstance(text, ast.Expr)
-                and isinstance(text.value, ast.Constant)
-            ):
-                found[attribute.target.id] = " ".join(str(text.value.value).split())
-    return found

@@ -1,4 +1,4 @@
-"""`fedtrip methods`, `datasets`, `models`, `--help`: what a newcomer reads."""
+"""`fedtrip list` and its short words `methods`, `datasets`, `models`; `--help`: what a newcomer reads."""
 
 import json
 import subprocess
@@ -9,9 +9,96 @@ from rich.cells import cell_len
 
 from fedtrip.data.catalog import KNOWN_SETS
 from fedtrip.experiment.description import Experiment
-from fedtrip.families import METHOD
+from fedtrip.explanation import explain_rule
+from fedtrip.families import FAMILIES, METHOD
+from fedtrip.registry import Choice
 
-COMMANDS = ["run", "compare", "evaluate", "partition", "methods", "datasets", "models", "data"]
+COMMANDS = ["run", "compare", "evaluate", "partition", "list", "methods", "datasets", "models", "data"]
+
+
+def test_every_family_is_listed_with_what_a_rule_says_and_its_rules(fedtrip):
+    shown = fedtrip("list").out
+    listing = json.loads(fedtrip("list", "--json").out)
+    assert set(listing) == {*FAMILIES, "dataset", "model"}
+    for field, family in FAMILIES.items():
+        entry = listing[field]
+        assert entry["folder"] == family.folder
+        assert entry["says"] == family.says
+        assert entry["default"] == family.default
+        assert entry["rules"] == family.forms()
+        assert all(word in shown for word in (field, family.folder, *family.forms()))
+    assert listing["dataset"]["rules"] == [*KNOWN_SETS, "npz:FILE", "idx:FOLDER"]
+    assert listing["model"]["rules"] == ["mlp", "alexnet", "cnn"]
+    assert max(map(cell_len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("field", sorted(FAMILIES))
+def test_the_rules_of_a_family_are_explained_from_their_classes(fedtrip, field):
+    family = FAMILIES[field]
+    shown = fedtrip("list", field)
+    assert shown.code == 0
+    assert fedtrip("list", family.folder).out == shown.out
+    listing = json.loads(fedtrip("list", field, "--json").out)
+    assert list(listing) == family.names()
+    text = " ".join(shown.out.split())
+    for name, entry in listing.items():
+        explained = explain_rule(family, name)
+        assert (entry["title"], entry["formula"]) == (explained.title, explained.formula)
+        assert entry["form"] in family.forms()
+        assert " ".join(explained.formula.split()) in text
+        for option in explained.options:
+            assert option.help in text
+            assert f"--set {field}.{option.name}=" in text or f"--set {name}.{option.name}=" in text
+    assert max(map(cell_len, shown.out.splitlines())) <= 80
+
+
+def test_one_rule_alone(fedtrip):
+    shown = fedtrip("list", "codecs", "topk").out
+    assert "topk:SHARE  only the largest numbers" in shown
+    assert "int8" not in shown
+    assert json.loads(fedtrip("list", "upload_codec", "topk", "--json").out) == {
+        "topk": json.loads(fedtrip("list", "codecs", "--json").out)["topk"]
+    }
+    accepted = {
+        option["name"]: option["accepted"]
+        for option in json.loads(fedtrip("list", "codecs", "topk", "--json").out)["topk"]["options"]
+    }
+    assert accepted == {"share": "float > 0, ≤ 1", "feedback": "bool"}
+    assert "cnn" in fedtrip("list", "models", "cnn").out
+    assert "alexnet" not in fedtrip("list", "models", "cnn").out
+    assert "cifar-10" not in fedtrip("list", "dataset", "mnist").out
+
+
+def test_a_rule_of_ones_own_is_explained_by_its_place(fedtrip, here):
+    (here / "own_rule.py").write_text(
+        "from dataclasses import dataclass\nfrom fedtrip.schedules.interface import Schedule\n"
+        "@dataclass(frozen=True)\nclass Mine(Schedule):\n    'η_t = η'\n    title = 'my own'\n"
+    )
+    shown = fedtrip("list", "lr_schedule", "own_rule:Mine")
+    assert shown.code == 0
+    assert "own_rule:Mine  my own" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["codec"], "family 'codec' is unknown; did you mean 'codecs'?"),
+        (["upload_codec", "tpk"], "upload_codec 'tpk' is unknown; did you mean 'topk'?"),
+        (["model", "cn"], "model 'cn' is unknown; did you mean 'cnn'?"),
+        (["dataset", "digts"], "data set 'digts' is unknown; did you mean 'digits'?"),
+    ],
+)
+def test_what_is_not_there_is_told_with_a_suggestion(fedtrip, words, told):
+    ended = fedtrip("list", *words)
+    assert ended.code == 2
+    assert told in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_the_short_words_are_the_same_list(fedtrip):
+    for word, field in (("methods", "method"), ("datasets", "dataset"), ("models", "model")):
+        assert fedtrip(word).out == fedtrip("list", field).out
+        assert fedtrip(word, "--json").out == fedtrip("list", field, "--json").out
 
 
 def test_methods_are_explained_with_their_options(fedtrip):
@@ -25,24 +112,23 @@ def test_methods_are_explained_with_their_options(fedtrip):
         for option in entry["options"]:
             assert option["help"], f"{name}.{option['name']} has no docstring"
             assert f"--set {name}.{option['name']}={option['default']}" in shown
-    accepted = {option["name"]: option["accepted"] for option in listing["fedtrip"]["options"]}
-    assert accepted["xi"] == "annealed | inverse-gap | constant | gap"
-    assert (accepted["mu"], accepted["reach"]) == ("float | auto", "float")
+    assert {option["name"] for option in listing["fedtrip"]["options"]} == {"mu"}
+    assert listing["slowmo"]["momentum"] == 0.0
     assert max(map(cell_len, shown.splitlines())) <= 80
 
 
 def test_data_sets(fedtrip):
     shown = fedtrip("datasets").out
     listing = json.loads(fedtrip("datasets", "--json").out)
-    assert [entry["name"] for entry in listing] == list(KNOWN_SETS)
+    assert list(listing) == list(KNOWN_SETS)
     assert all(f" {name} " in shown for name in KNOWN_SETS)
     assert max(map(len, shown.splitlines())) <= 80
-    digits = listing[0]
+    digits = listing["digits"]
     assert (digits["train"], digits["test"], digits["samples_per_client"], digits["target"]) == (1437, 360, 400, 0.9)
 
 
 def test_models(fedtrip):
-    listing = {entry["name"]: entry for entry in json.loads(fedtrip("models", "--json").out)}
+    listing = json.loads(fedtrip("models", "--json").out)
     assert listing["mlp"]["parameters"] == 79_510
     assert listing["alexnet"]["forward_macs"] == 145_922_816
     shown = fedtrip("models").out
@@ -65,7 +151,7 @@ def test_every_field_is_an_option_with_its_default(fedtrip, monkeypatch):
         for name, field in Experiment.model_fields.items():
             if name not in ("schema_version", "method"):
                 assert f"--{name.replace('_', '-')} " in shown
-                if isinstance(field.default, (int, float, str)) and not isinstance(field.default, bool):
+                if isinstance(field.default, (int, float, str, Choice)) and not isinstance(field.default, bool):
                     assert f"(default: {field.default})" in shown
 
 
@@ -75,6 +161,11 @@ def test_no_arguments_show_the_help_and_version_is_told(fedtrip):
     assert fedtrip("--version").out.startswith("fedtrip ")
 
 
-def test_help_needs_no_pytorch():
-    script = "import sys; from fedtrip.cli import app; assert not {'torch', 'numpy', 'matplotlib'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", script], check=True)
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["compare", "--help"], ["list"], ["list", "--json"]])
+def test_help_and_the_list_of_families_need_no_pytorch(words):
+    script = (
+        "import sys; from fedtrip.cli import main\n"
+        "try: main()\nexcept SystemExit as ended: assert not ended.code, ended.code\n"
+        "heavy = {'torch', 'numpy', 'matplotlib'} & set(sys.modules)\nassert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", script, *words], check=True, capture_output=True)

@@ -18,7 +18,7 @@ import pytest
 
 from fedtrip.data import KNOWN_SETS, KnownSet, obtain
 from fedtrip.data.download import Patience
-from fedtrip.data.entry import Archive, Download
+from fedtrip.data.entry import DataArchive, Download
 from fedtrip.errors import UserError
 
 SOON = Patience(tries=2, pause=0.01, connect_timeout=2, read_timeout=2)
@@ -49,7 +49,7 @@ def small_emnist(server: Any, tmp_path: Path, write_idx_set: Callable[..., Any])
     url = f"{server.address}/gzip.zip"
     download = Download("gzip.zip", len(content), hashlib.md5(content).hexdigest(), (url,))
     members = tuple((path.name, 10**6) for path in (tmp_path / "published").iterdir())
-    return replace(KNOWN_SETS["emnist"], archive=Archive(download, "gzip/", members))
+    return replace(KNOWN_SETS["emnist"], archive=DataArchive(download, "gzip/", members))
 
 
 def visible(folder: Path) -> list[str]:

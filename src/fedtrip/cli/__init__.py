@@ -54,6 +54,7 @@ for _command in (
     doctor,
 ):
     app.command(help=_help(_command))(_command)
+app.command("list", help=_help(catalogue.list_rules))(catalogue.list_rules)
 app.add_typer(data.app, name="data")
 
 

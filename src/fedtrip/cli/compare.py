@@ -12,10 +12,10 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from fedtrip.cli import completion
 from fedtrip.cli.console import err, out, print_json, typed_command
 from fedtrip.cli.options import (
     DataDir,
-    Device,
     ExperimentFile,
     RayAddress,
     TensorBoard,
@@ -52,6 +52,7 @@ def compare(
             "paper's and fedtrip-auto)",
             rich_help_panel="Comparison",
             show_default=False,
+            autocompletion=completion.several(completion.methods),
         ),
     ] = None,
     trials: Annotated[
@@ -66,24 +67,24 @@ def compare(
         list[str] | None,
         typer.Option(
             "--set",
-            help="options and sweeps: of one method, fedtrip.mu=0.1,0.4,1; of every method, method.mu=0.4; a field, "
-            "lr=0.01,0.1; repeatable",
+            help="options and sweeps: of one method, fedtrip.mu=0.1,0.4,1; of every method, method.mu=0.4; of another "
+            "rule, optimizer.beta1=0.8; a field, lr=0.01,0.1; repeatable",
             rich_help_panel="Comparison",
+            autocompletion=completion.settings,
         ),
     ] = None,
     device_macs: Annotated[
         float | None,
         typer.Option(
-            help="a client's multiply-adds a second, for estimated seconds to target", rich_help_panel="Device"
+            help="a client's multiply-adds a second, for estimated seconds to target", rich_help_panel="Client's device"
         ),
     ] = None,
     downlink: Annotated[
-        float | None, typer.Option(help="its downlink in bit/s, e.g. 10e6", rich_help_panel="Device")
+        float | None, typer.Option(help="its downlink in bit/s, e.g. 10e6", rich_help_panel="Client's device")
     ] = None,
     uplink: Annotated[
-        float | None, typer.Option(help="its uplink in bit/s, e.g. 1e6", rich_help_panel="Device")
+        float | None, typer.Option(help="its uplink in bit/s, e.g. 1e6", rich_help_panel="Client's device")
     ] = None,
-    device: Device = "cpu",  # noqa: ARG001, checked by its callback
     workers: Annotated[
         int | None,
         typer.Option(help="runs at the same time; does not change results (default: the cores)", show_default=False),
@@ -116,8 +117,8 @@ def compare(
 
       fedtrip compare --methods fedtrip,fedavg --set fedtrip.mu=0.1,0.4,1
     """
+    from fedtrip.comparison.client_device import ClientDevice
     from fedtrip.comparison.compare import compare as run_comparison
-    from fedtrip.comparison.device import Device as ClientDevice
     from fedtrip.comparison.variants import PAPER_METHODS, USUAL_METHODS
     from fedtrip.experiment.defaults import changed
     from fedtrip.experiment.description import Experiment
@@ -126,7 +127,7 @@ def compare(
     from fedtrip.runs.folder import unused_folder
 
     stored = Experiment.from_toml(experiment_file) if experiment_file is not None else Experiment()
-    say_code_of_file(stored, experiment_file, fields)
+    say_code_of_file(stored, experiment_file, {**fields, "method": methods})
     base = changed(stored, **fields)
     groups = {None: USUAL_METHODS, "paper": PAPER_METHODS, "all": METHOD.names()}
     names = groups.get(methods) or [name.strip() for name in (methods or "").split(",") if name.strip()]

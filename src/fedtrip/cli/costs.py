@@ -9,15 +9,24 @@ import typer
 from rich import box
 from rich.table import Table
 
+from fedtrip.cli import completion
 from fedtrip.cli.console import out, print_json
+from fedtrip.families import METHOD, model_names
 
 
 def costs(
-    model: Annotated[str, typer.Option(help="mlp, cnn, alexnet, or your own as package.module:factory")] = "mlp",
+    model: Annotated[
+        str,
+        typer.Option(
+            help=f"{', '.join(model_names())}, or your own as package.module:factory", autocompletion=completion.models
+        ),
+    ] = "mlp",
     dataset: Annotated[
         str,
         typer.Option(
-            help="known data set that gives the input's shape and the classes (default: digits)", show_default=False
+            help="known data set that gives the input's shape and the classes (default: digits)",
+            show_default=False,
+            autocompletion=completion.data_sets,
         ),
     ] = "digits",
     samples_per_client: Annotated[
@@ -26,7 +35,12 @@ def costs(
     ] = None,
     local_epochs: Annotated[int, typer.Option(help="E, epochs of local training a round", min=1)] = 1,
     batch_size: Annotated[int, typer.Option(help="M, samples of a local step", min=1)] = 50,
-    methods: Annotated[str, typer.Option(help="methods, comma-separated, or all")] = "all",
+    methods: Annotated[
+        str,
+        typer.Option(
+            help="methods, comma-separated, or all", autocompletion=completion.several(completion.rules_of(METHOD))
+        ),
+    ] = "all",
     as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> None:
     """Print what each method costs one client in one round: the paper's Table 8, evaluated for any model.
@@ -38,7 +52,6 @@ def costs(
     """
     from fedtrip.comparison.method_costs import method_costs
     from fedtrip.data.catalog import known_set
-    from fedtrip.families import METHOD
     from fedtrip.models import build_model
 
     known = known_set(dataset)

@@ -11,18 +11,22 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
+from fedtrip.cli import completion
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.own_code import own_code, say_code
+from fedtrip.families import FAMILIES
 
 PANELS: dict[str, tuple[str, ...]] = {
     "Data": ("dataset", "mean", "std", "partition", "draw", "samples_per_client"),
-    "Federation": ("clients", "per_round", "rounds"),
+    "Federation": ("clients", "per_round", "select", "rounds"),
+    "Model and task": ("model", "representation", "task"),
     "Local training": (
-        "model", "representation", "local_epochs", "batch_size", "lr", "momentum", "weight_decay",
-        "keep_optimizer_state",
+        "local_epochs", "batch_size", "lr", "lr_schedule", "optimizer", "momentum", "weight_decay",
+        "keep_optimizer_state", "clip",
     ),
-    "Simulated faults": ("dropout", "corrupt"),
+    "Uploads and server": ("upload_codec", "combine", "server_optimizer"),
+    "Simulated faults": ("attack",),
     "Measuring": ("target", "stop_at_target", "eval_every", "snapshot", "seed"),
 }  # fmt: skip
 """The experiment's fields that are options, in the order of the help; the method has options of its own."""
@@ -50,7 +54,13 @@ def with_experiment_options(command: Callable[..., None]) -> Callable[..., None]
             default=None,
             annotation=Annotated[
                 _plain_type(name) | None,
-                typer.Option(spelling(name), help=_help(name), rich_help_panel=panel, show_default=False),
+                typer.Option(
+                    spelling(name),
+                    help=_help(name),
+                    rich_help_panel=panel,
+                    show_default=False,
+                    autocompletion=completion.of_field(name),
+                ),
             ],
         )
         for name, panel in FIELDS.items()
@@ -83,12 +93,6 @@ def read_settings(settings: list[str]) -> dict[str, list[Any]]:
     return result
 
 
-def _device_is_cpu(device: str) -> str:
-    if device != "cpu":
-        raise UserError(f"--device '{device}' is not supported yet: fedtrip runs on the CPU; accepted: cpu")
-    return device
-
-
 DataDir = Annotated[
     Path | None,
     typer.Option(
@@ -111,13 +115,6 @@ RayAddress = Annotated[
         "--address", help="the Ray cluster, e.g. auto or HOST:6379 (default: a Ray started here)", show_default=False
     ),
 ]
-Device = Annotated[
-    str,
-    typer.Option(
-        help="only cpu for now", rich_help_panel="Local training", callback=_device_is_cpu, show_default=False
-    ),
-]
-
 TensorBoard = Annotated[
     bool, typer.Option("--tensorboard", help="write TensorBoard event files too (needs the extra tensorboard)")
 ]
@@ -128,10 +125,10 @@ def absolute(path: Path | None) -> Path | None:
     return None if path is None else path.expanduser().absolute()
 
 
-def say_code_of_file(base: Experiment, file: Path | None, fields: Mapping[str, Any]) -> None:
+def say_code_of_file(base: Experiment, file: Path | None, given: Mapping[str, Any]) -> None:
     """Which code an experiment file names that a run of it imports; what the command line names, its author knows."""
     if file is not None:
-        say_code(own_code(base.but(model=fields.get("model", base.model))))
+        say_code(own_code(base, [name for name in (*FAMILIES, "model") if given.get(name) is None]))
 
 
 def _plain_type(name: str) -> Any:
@@ -145,9 +142,17 @@ def _plain_type(name: str) -> Any:
 SWITCHES = tuple(name for name in FIELDS if _plain_type(name) is bool)
 
 
+def rules_in_words(field: str) -> str:
+    """The ways to name a rule of a family, for a help text."""
+    return f"{', '.join(FAMILIES[field].forms())}, or your own as package.module:Class"
+
+
 def _help(name: str) -> str:
     field = Experiment.model_fields[name]
     text = " ".join((field.description or "").replace("`", "").split())
+    if name in FAMILIES:
+        what, bracket, default = text.partition(" (default")
+        text = f"{what}: {rules_in_words(name)}{bracket}{default}"
     plain = not (field.default is None or field.default is False or field.default == ())
     return text + (f" (default: {field.default})" if plain else "")
 

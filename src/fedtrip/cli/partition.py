@@ -9,9 +9,11 @@ import typer
 from rich import box
 from rich.table import Table
 
+from fedtrip.cli import completion
 from fedtrip.cli.console import err, out, print_json
 from fedtrip.cli.options import DataDir, absolute
 from fedtrip.errors import UserError
+from fedtrip.families import PARTITION
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +25,12 @@ FIGURE_4 = ("dirichlet:0.1", "dirichlet:0.5", "orthogonal:5", "orthogonal:10")
 
 def partition(
     dataset: Annotated[
-        str, typer.Option(help="data set, as in `fedtrip run` (default: digits)", show_default=False)
+        str,
+        typer.Option(
+            help="data set, as in `fedtrip run` (default: digits)",
+            show_default=False,
+            autocompletion=completion.data_sets,
+        ),
     ] = "digits",
     data_dir: DataDir = None,
     partitions: Annotated[
@@ -33,6 +40,7 @@ def partition(
             help="one or more, comma-separated, each a panel of the figure (default: Figure 4's dirichlet:0.1, "
             "dirichlet:0.5, orthogonal:5, orthogonal:10 as far as the data suffice; given if they come split)",
             show_default=False,
+            autocompletion=completion.several(completion.rules_of(PARTITION)),
         ),
     ] = None,
     draw: Annotated[

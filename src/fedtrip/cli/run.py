@@ -11,21 +11,23 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from fedtrip.cli import completion
 from fedtrip.cli.console import err, out, print_json
 from fedtrip.cli.options import (
     FIELDS,
     DataDir,
-    Device,
     ExperimentFile,
     TensorBoard,
     absolute,
     read_settings,
+    rules_in_words,
     say_code_of_file,
     spelling,
     with_experiment_options,
 )
 from fedtrip.cli.progress import Live, note_of, refusals
-from fedtrip.errors import UserError, unknown_name
+from fedtrip.errors import UserError
+from fedtrip.families import METHOD
 from fedtrip.interruption import Ended, Interruption, how_it_ended
 from fedtrip.run_engine import RunEngine
 
@@ -37,22 +39,22 @@ def run(
     method: Annotated[
         str | None,
         typer.Option(
-            help="fedtrip, fedtrip-auto, fedavg, fedprox, slowmo, moon, feddyn, scaffold, mimelite, feddane, fedgkd, "
-            "or your own as package.module:Class (default: fedtrip)",
+            help=f"{rules_in_words('method')} (default: {METHOD.default})",
             rich_help_panel="Method",
             show_default=False,
+            autocompletion=completion.rules_of(METHOD),
         ),
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
-            help="an option of the method, e.g. method.mu=0.4 (`fedtrip methods` explains them), or a field, e.g. "
-            "lr=0.05; repeatable",
+            help="an option of a rule, e.g. method.mu=0.4 or optimizer.beta1=0.8 (`fedtrip list` explains them), or a "
+            "field, e.g. lr=0.05; repeatable",
             rich_help_panel="Method",
+            autocompletion=completion.settings,
         ),
     ] = None,
-    device: Device = "cpu",  # noqa: ARG001, checked by its callback
     workers: Annotated[
         int | None,
         typer.Option(help="processes; does not change the result (default: the cores)", show_default=False),
@@ -139,7 +141,7 @@ def run(
         read_experiment(experiment_file)  # or it is no run folder
         folder, experiment_file = experiment_file, experiment_file / EXPERIMENT
     base = Experiment.from_toml(experiment_file) if experiment_file is not None else Experiment()
-    say_code_of_file(base, experiment_file, fields)
+    say_code_of_file(base, experiment_file, {**fields, "method": method})
     experiment = experiment_from(base, fields, method, settings or [])
     stem = f"{experiment.method.name}-{experiment.model}-{experiment.dataset}-seed{experiment.seed}"
     where = absolute(folder) or unused_folder(stem)
@@ -193,7 +195,7 @@ def evaluate(
     run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="a folder that `fedtrip run` wrote")],
     data_dir: DataDir = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="run the code that the run names, if its model is package.module:factory")
+        bool, typer.Option("--trust", help="run the code that the run names, if its model or its task is one's own")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> None:
@@ -213,29 +215,22 @@ def evaluate(
 
 
 def experiment_from(base: Any, fields: dict[str, Any], method: str | None, settings: list[str]) -> Any:
-    """The experiment with the command line's fields; `--set method.x=…` or `--set METHOD.x=…` go to the method.
+    """The experiment with the command line's fields and settings.
 
-    `--set x=…` is a field too, so that a setting of `fedtrip compare` can be tried alone.
+    `--set x=…` may be a field too, so that a setting of `fedtrip compare` can be tried alone.
     """
-    from fedtrip.experiment.defaults import changed, chosen_options
+    from fedtrip.experiment.settings import check_setting, with_settings
 
-    name = method or base.method.name
-    options = chosen_options(base) if name == base.method.name else {}
+    name = METHOD.read(method).name if method is not None else base.method.name
+    given = dict(fields)
     for key, values in read_settings(settings).items():
-        owner, dot, option = key.rpartition(".")
+        check_setting(key, [name], list(FIELDS))
         if len(values) > 1:
             raise UserError(f"--set {key} has {len(values)} values; accepted: one (a sweep needs `fedtrip compare`)")
-        if not dot:
-            if key not in FIELDS:
-                raise unknown_name("--set", key, FIELDS, also="method.OPTION")
-            if key in fields:
-                raise UserError(f"--set {key} is given more than once; accepted: once, here or as {spelling(key)}")
-            fields = {**fields, key: values[0]}
-        elif owner in ("method", name):
-            options[option] = values[0]
-        else:
-            raise UserError(f"--set {key}: the method is '{name}'; accepted: {name}.{option} or method.{option}")
-    return changed(base, **fields, method={"name": name, **options})
+        if key in fields:
+            raise UserError(f"--set {key} is given more than once; accepted: once, here or as {spelling(key)}")
+        given[key] = values[0]
+    return with_settings(base, name, given)
 
 
 def _print_summary(summary: dict[str, Any], where: Path) -> None:

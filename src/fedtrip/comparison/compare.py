@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fedtrip.api import Data, as_dataset
-from fedtrip.comparison.device import Device
+from fedtrip.comparison.client_device import ClientDevice
 from fedtrip.comparison.folder import PLOT, REPORT, TABLE, check_comparison_folder, comparison_folder, writing
 from fedtrip.comparison.tables import as_csv, as_markdown, as_records
 from fedtrip.comparison.trials import Stop, Trial, TrialEngine, check_trial_engine, run_trials
@@ -76,7 +76,7 @@ def compare(
     overwrite: bool = False,
     resume: bool = False,
     progress: bool = False,
-    device: Device | None = None,
+    device: ClientDevice | None = None,
     watcher: Watcher | None = None,
     command: str | None = None,
     stop: Stop = lambda: False,

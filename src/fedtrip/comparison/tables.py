@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from fedtrip.comparison.device import FORMULA
+from fedtrip.comparison.client_device import FORMULA
 from fedtrip.comparison.variants import Row
 from fedtrip.runs.history import LAST_ROUNDS
 from fedtrip.statistics import Estimate, Ratio

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from fedtrip.api import load_result
+from fedtrip.comparison.client_device import ClientDevice
 from fedtrip.comparison.comparable import settings_of
-from fedtrip.comparison.device import Device
-from fedtrip.errors import UserError, unknown_name
-from fedtrip.experiment.defaults import changed, chosen_options
+from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.settings import check_setting, concerns, with_settings
 from fedtrip.files.atomic import file_name
 from fedtrip.runs.history import History
 from fedtrip.runs.result import Result
@@ -47,41 +47,31 @@ class Variant:
 def make_variants(base: Experiment, methods: Sequence[str], sweeps: Mapping[str, Sequence[Any]]) -> list[Variant]:
     """Every method with every combination of the swept values that concern it.
 
-    A sweep's name is `METHOD.option`, `method.option` (for every method in the comparison) or a field of the
-    experiment.
+    A sweep's name is `METHOD.option`, `method.option` (for every method in the comparison), `FAMILY.option` of
+    another rule, or a field of the experiment.
     """
     repeated = {method for method in methods if methods.count(method) > 1}
     if repeated:
         raise UserError(f"methods names '{sorted(repeated)[0]}' more than once; accepted: each method once")
-    for key in sweeps:
-        owner, dot, _ = key.rpartition(".")
-        if dot and owner != "method" and owner not in methods:
-            raise UserError(f"--set {key}: method '{owner}' is not compared; accepted: {', '.join(methods)}, or method")
-        if not dot and key not in SWEPT:
-            raise unknown_name("--set", key, SWEPT, also="METHOD.OPTION")
+    for name in sweeps:
+        check_setting(name, methods, SWEPT, compared=True)
     variants = []
     for method in methods:
-        own = {
-            key: values
-            for key, values in sweeps.items()
-            if "." not in key or key.rpartition(".")[0] in ("method", method)
-        }
+        own = {name: values for name, values in sweeps.items() if concerns(name, method)}
         for combination in itertools.product(*own.values()):
             chosen = dict(zip(own, combination, strict=True))
-            options = {key.rpartition(".")[2]: value for key, value in chosen.items() if "." in key}
-            fields = {key: value for key, value in chosen.items() if "." not in key}
-            kept = chosen_options(base) if method == base.method.name else {}
-            swept = [f"{key.rpartition('.')[2]}={value}" for key, value in chosen.items() if len(own[key]) > 1]
-            variants.append(
-                Variant(
-                    label=" ".join([method, *swept]),
-                    experiment=changed(base, **fields, method={"name": method, **kept, **options}),
-                )
-            )
+            swept = [f"{_shown(name, method)}={value}" for name, value in chosen.items() if len(own[name]) > 1]
+            variants.append(Variant(" ".join([method, *swept]), with_settings(base, method, chosen)))
     for earlier, later in itertools.combinations(variants, 2):
         if earlier.folder == later.folder:
             raise UserError(f"--set makes two variants '{later.label}'; accepted: each value once")
     return variants
+
+
+def _shown(name: str, method: str) -> str:
+    """How a swept name is written behind its method."""
+    owner, _, option = name.rpartition(".")
+    return option if owner in ("method", method) else name
 
 
 @dataclass(frozen=True)
@@ -107,11 +97,11 @@ class Row:
     client_megabytes: float
     """what a client keeps between its rounds, at most"""
     device_seconds: Estimate | None
-    """an estimate for the device that was described, to target; see `fedtrip.comparison.device`"""
+    """an estimate for the device that was described, to target; see `fedtrip.comparison.client_device`"""
 
 
 def summarise(
-    variants: Sequence[Variant], results: Mapping[str, Sequence[History]], device: Device | None = None
+    variants: Sequence[Variant], results: Mapping[str, Sequence[History]], device: ClientDevice | None = None
 ) -> list[Row]:
     """One row a variant with its complete experiment; `results` holds its runs in the order of the seeds."""
     settings = settings_of({variant.label: variant.experiment for variant in variants})

@@ -10,10 +10,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from fedtrip.data.archive import extract
 from fedtrip.data.download import Patience, download_file, file_md5
-from fedtrip.data.entry import Archive, KnownSet
+from fedtrip.data.entry import DataArchive, KnownSet
 from fedtrip.data.locate import cache_dir, missing_files
+from fedtrip.data.unpack import extract
 from fedtrip.errors import UserError
 
 
@@ -75,7 +75,7 @@ def _obtain_files(known: KnownSet, folder: Path, progress: bool, patience: Patie
                 download_file(wanted, folder, bar, patience)
 
 
-def _obtain_archive(archive: Archive, folder: Path, progress: bool, patience: Patience | None) -> None:
+def _obtain_archive(archive: DataArchive, folder: Path, progress: bool, patience: Patience | None) -> None:
     path = folder / archive.download.name
     brought_by_hand = path.exists()
     if brought_by_hand and file_md5(path) != archive.download.md5:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedtrip.data.entry import Archive, DataFile, Download, KnownSet
+from fedtrip.data.entry import DataArchive, DataFile, Download, KnownSet
 from fedtrip.errors import unknown_name
 
 _IDX_NAMES = (
@@ -137,7 +137,7 @@ def _emnist_files(split: str) -> tuple[DataFile, ...]:
 
 
 # A gzip file is never much larger than what it holds: the unpacked size and a little bounds the compressed one.
-_EMNIST_ARCHIVE = Archive(
+_EMNIST_ARCHIVE = DataArchive(
     Download(
         "gzip.zip",
         561_753_746,
@@ -216,7 +216,7 @@ _CIFAR10 = KnownSet(
     target=0.50,
     mean=(0.485, 0.456, 0.406),  # ImageNet's, as in the framework the paper used
     std=(0.229, 0.224, 0.225),
-    archive=Archive(
+    archive=DataArchive(
         Download(
             "cifar-10-binary.tar.gz",
             170_052_171,

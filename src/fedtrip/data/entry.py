@@ -31,7 +31,7 @@ class Download:
 
 
 @dataclass(frozen=True)
-class Archive:
+class DataArchive:
     """A download that has to be extracted: member `prefix` + name becomes the file `name` of the folder.
 
     `members` gives the name and the largest accepted size in bytes; nothing else is ever extracted.
@@ -64,7 +64,7 @@ class KnownSet:
     first_label: int = 0
     transposed: bool = False  # stored column by column
     downloads: tuple[Download, ...] = ()
-    archive: Archive | None = None
+    archive: DataArchive | None = None
     system_folders: tuple[str, ...] = ()  # where a distribution's package puts the files themselves
 
     @property

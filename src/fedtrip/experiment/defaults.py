@@ -7,9 +7,9 @@ from typing import Any
 
 from fedtrip.data.catalog import KNOWN_SETS
 from fedtrip.experiment.description import Experiment
-from fedtrip.families import METHOD
+from fedtrip.families import METHOD, OPTIMIZER
 from fedtrip.methods.interface import Method, make_method
-from fedtrip.registry import Choice, options_of
+from fedtrip.registry import Choice, option_fields, options_of
 
 
 def default_samples(dataset: str, samples: int, clients: int) -> int:
@@ -36,7 +36,8 @@ def changed(base: Experiment, **changes: Any) -> Experiment:
     )  # of a complete one, as any other
     new = base.but(**changes)
     left_open: dict[str, Any] = {}
-    if new.method.name != base.method.name and base.momentum == default_momentum(base.method.name):
+    other_rules = (new.method.name, new.optimizer.name) != (base.method.name, base.optimizer.name)
+    if other_rules and base.momentum == _momentum_of(base):
         left_open["momentum"] = None
     if new.dataset != base.dataset:
         left_open |= {"mean": None, "std": None}
@@ -49,6 +50,12 @@ def changed(base: Experiment, **changes: Any) -> Experiment:
     if elsewhere:
         left_open["method"] = Choice(base.method.name, chosen_options(base))
     return new.but(**{name: value for name, value in left_open.items() if name not in changes})
+
+
+def _momentum_of(experiment: Experiment) -> float:
+    """The momentum that a complete experiment says if nothing was said."""
+    has_one = any(field.name == "momentum" for field in option_fields(OPTIMIZER.find(experiment.optimizer.name)))
+    return default_momentum(experiment.method.name) if has_one else 0.0
 
 
 def default_momentum(method: str) -> float:

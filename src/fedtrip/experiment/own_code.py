@@ -3,46 +3,67 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import PYTHON, Experiment
+from fedtrip.families import FAMILIES
 from fedtrip.printable import one_line
 
-
-def own_model(experiment: Experiment) -> str | None:
-    """The code of the experiment's model, in words; None if the model is a known one or was given from Python."""
-    named = ":" in experiment.model and not experiment.model.startswith(PYTHON)
-    return f"model '{experiment.model}'" if named else None
-
-
-def own_method(experiment: Experiment) -> str | None:
-    """The code of the experiment's method, in words; None if the method is a known one."""
-    return f"method '{experiment.method.name}'" if ":" in experiment.method.name else None
+FIELDS = ("model", *FAMILIES)
+"""The fields that may name code."""
+TO_SCORE = ("model", "task")
+"""Those of them that whoever tests a stored model needs."""
+TO_SHOW = (*TO_SCORE, "partition")
+"""Those that whoever looks at its clients needs too."""
 
 
-def own_code(experiment: Experiment) -> list[str]:
-    """All code that a run of the experiment imports."""
-    return [code for code in (own_model(experiment), own_method(experiment)) if code is not None]
+def own_code(experiment: Experiment, fields: Collection[str] = FIELDS) -> list[str]:
+    """The code that these fields name, in words: `model 'package.module:factory'`."""
+    named = {field: _code(field, getattr(experiment, field)) for field in FIELDS if field in fields}
+    return [f"{field} '{code}'" for field, code in named.items() if code is not None]
 
 
-def without_method(experiment: Experiment) -> Experiment:
-    """A complete experiment for those who need its data and its model only: no method's code is imported for it."""
-    return experiment.but(method="fedavg")
+def _code(field: str, value: Any) -> str | None:
+    """The code that a field names; None if it names a built-in thing or an object that was given from Python."""
+    if value is None or (field == "model" and value.startswith(PYTHON)):
+        return None
+    name: str = value if field == "model" else FAMILIES[field].read(value).name
+    return name if ":" in name else None
 
 
-def check_trusted(run: Path, experiment: Experiment, trust: bool) -> None:
-    """Refuse to build the model of a stored run by code that the caller has not said to trust; say what is run."""
-    code = own_model(experiment)
-    if code is None:
+def to_show(experiment: Experiment) -> Experiment:
+    """A complete experiment for those who need its data, model, task and partition only: other rules are built-in."""
+    return experiment.but(**{name: family.default for name, family in FAMILIES.items() if name not in TO_SHOW})
+
+
+def to_score(experiment: Experiment) -> Experiment:
+    """The same without its partition, where that is code: nobody's share is drawn."""
+    shown = to_show(experiment)
+    if not own_code(shown, ["partition"]):
+        return shown
+    if shown.samples_per_client is None:  # the data come split
+        return shown.but(partition="given")
+    return shown.but(partition="iid", draw="overlap", samples_per_client=1)
+
+
+def check_trusted(run: Path, experiment: Experiment, trust: bool, given: Collection[str] = ()) -> None:
+    """Refuse to test a stored run's model by code that the caller has not said to trust; say what is run.
+
+    `given` are the fields for which the caller brings an object of its own.
+    """
+    code = own_code(experiment, [field for field in TO_SCORE if field not in given])
+    if not code:
         return
     if not trust:
+        instead = ", or in Python the model itself as model=" if code[0].startswith("model") else ""
         raise UserError(
-            f"run '{run}' names code, {code}, which is not run unasked; accepted: --trust (in Python trust=True) if "
-            "you trust it, or in Python the model itself as model="
+            f"run '{run}' names code, {', '.join(code)}, which is not run unasked; accepted: --trust (in Python "
+            f"trust=True) if you trust it{instead}"
         )
-    say_code([code])
+    say_code(code)
 
 
 def say_code(code: Sequence[str]) -> None:

@@ -1,39 +1,38 @@
-"""Models by name, and a user's own by `package.module:factory`."""
+"""Models by name, and a user's own by `package.module:factory`.
+
+A built-in model is a module of this folder, called as the model is: its class is the one that has a `title`.
+"""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import nn
 
 from fedtrip.errors import UserError, unknown_name
+from fedtrip.families import model_names
 from fedtrip.imports import import_object
-from fedtrip.models.alexnet import AlexNet
 from fedtrip.models.check import check_model
-from fedtrip.models.cnn import CNN
-from fedtrip.models.mlp import MLP
 from fedtrip.randomness import torch_seed
 
-__all__ = ["CNN", "MLP", "MODELS", "AlexNet", "Model", "build_model", "check_model", "check_model_spec"]
+__all__ = ["MODELS", "build_model", "check_model", "check_model_spec", "model_class"]
 
 CUSTOM = "package.module:factory"
+MODELS = model_names()
+"""The names of the built-in models."""
 
 
-class Model(NamedTuple):
-    """A known model: how to make it from (sample_shape, classes), and one line about it."""
-
-    factory: Callable[..., nn.Module]
-    description: str
-
-
-MODELS: dict[str, Model] = {
-    "mlp": Model(MLP, "two fully connected layers, 100 hidden units"),
-    "cnn": Model(CNN, "LeNet-5 with ReLU: three convolutions, two fully connected layers; images from 28×28"),
-    "alexnet": Model(AlexNet, "AlexNet for small images: five convolutions, two fully connected layers, dropout"),
-}
+def model_class(name: str) -> type[nn.Module]:
+    """The class of a built-in model: called with `sample_shape` and `classes`; its `title` is one line about it."""
+    module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
+    own = (one for one in vars(module).values() if getattr(one, "__module__", "") == module.__name__)
+    (found,) = (one for one in own if hasattr(one, "title"))
+    assert isinstance(found, type)
+    assert issubclass(found, nn.Module)
+    return found
 
 
 def check_model_spec(spec: str) -> None:
@@ -55,7 +54,7 @@ def build_model(spec: str, sample_shape: tuple[int, ...], classes: int, seed: in
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_seed(seed, "model"))
         if spec in MODELS:
-            return MODELS[spec].factory(sample_shape=sample_shape, classes=classes)
+            return model_class(spec)(sample_shape=sample_shape, classes=classes)
         model = _call(spec, _imported(spec), {"sample_shape": sample_shape, "classes": classes})
         check_model(model, sample_shape, classes, name=spec)
         return model

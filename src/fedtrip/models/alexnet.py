@@ -15,6 +15,8 @@ class AlexNet(nn.Sequential):
     With 32×32 colour images and 10 classes 2,729,290 parameters and 145,922,816 MACs a sample.
     """
 
+    title = "AlexNet for small images: five convolutions, two fully connected layers, dropout"
+
     def __init__(self, sample_shape: tuple[int, ...], classes: int, dropout: float = 0.5) -> None:
         channels, _, _ = check_image_shape("alexnet", sample_shape, SMALLEST_SIDE)
         super().__init__(

@@ -16,6 +16,8 @@ class CNN(nn.Sequential):
     one place after the last convolution, and FC 84 takes them all.
     """
 
+    title = "LeNet-5 with ReLU: three convolutions, two fully connected layers; images from 28×28"
+
     def __init__(self, sample_shape: tuple[int, ...], classes: int) -> None:
         channels, height, width = check_image_shape("cnn", sample_shape, SMALLEST_SIDE)
         places = _side_after_convolutions(height) * _side_after_convolutions(width)

@@ -21,7 +21,7 @@ from torch import Tensor
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation
-from fedtrip.experiment.own_code import without_method
+from fedtrip.experiment.own_code import to_show
 from fedtrip.one_thread import one_thread
 from fedtrip.partitions.interface import label_counts
 from fedtrip.runs.history import History
@@ -56,7 +56,7 @@ def look_at_clients(histories: Mapping[str, Sequence[History]], prepare: Prepare
     """The clients of some variants' runs; raises `UserError` where the data or a model cannot be had."""
 
     def prepared(run: History) -> Federation:
-        return prepare(without_method(run.experiment))
+        return prepare(to_show(run.experiment))
 
     first = next(iter(histories.values()))
     counts = {run.experiment.seed: counts_of(prepared(run)) for run in first}

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from fedtrip.data.entry import Archive
+from fedtrip.data.entry import DataArchive
 from fedtrip.errors import UserError
 
 _CHUNK = 1 << 20
 _DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, RuntimeError)
 
 
-def extract(path: Path, archive: Archive, folder: Path) -> None:
+def extract(path: Path, archive: DataArchive, folder: Path) -> None:
     """Bring every member of the catalogue's entry into the folder, or none of them.
 
     The names written are the catalogue's, never the archive's, so no member can leave the folder. The members go

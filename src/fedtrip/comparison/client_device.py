@@ -16,7 +16,7 @@ FORMULA = (
 
 
 @dataclass(frozen=True)
-class Device:
+class ClientDevice:
     """A client's device: multiply-adds a second, and its links in bit/s."""
 
     macs_per_second: float

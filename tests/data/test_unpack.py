@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from fedtrip.data.archive import extract
-from fedtrip.data.entry import Archive, Download
+from fedtrip.data.entry import DataArchive, Download
+from fedtrip.data.unpack import extract
 from fedtrip.errors import UserError
 
-EXPECTED = Archive(Download("archive", 0, "", ()), "inner/", (("one", 100), ("two", 100)))
+EXPECTED = DataArchive(Download("archive", 0, "", ()), "inner/", (("one", 100), ("two", 100)))
 
 
 def write_archive(path: Path, kind: str, members: dict[str, bytes]) -> None:
