@@ -16,7 +16,9 @@ FRACTION = re.compile(r"(accuracy|seed \d+:?)\s+0\.\d")
 
 def test_a_run_names_both_and_evaluate_the_second(fedtrip, here):
     ended = fedtrip("run", *SMALL, "--out", "mine")
-    accuracies = [json.loads(line)["accuracy"] for line in (here / "mine/metrics.jsonl").read_text().splitlines()]
+    accuracies = [
+        json.loads(line)["scores"]["accuracy"] for line in (here / "mine/metrics.jsonl").read_text().splitlines()
+    ]
     mean, last = sum(accuracies[-10:]) / 10, accuracies[-1]
     assert f"{mean:.2%}" != f"{last:.2%}"
     assert f"final accuracy  {mean:.2%}  (mean of the last 10 evaluated rounds)" in ended.out
@@ -34,7 +36,7 @@ def test_a_run_names_both_and_evaluate_the_second(fedtrip, here):
 @pytest.mark.usefixtures("here")
 def test_the_lines_of_progress_are_in_per_cent(fedtrip):
     told = fedtrip("run", *SMALL, "--out", "mine").err
-    assert re.search(r"12/12  accuracy \d+\.\d\d%  loss", told)
+    assert re.search(r"12/12  accuracy \d+\.\d\d% loss", told)
     assert not FRACTION.search(told)
     told = fedtrip("compare", *SMALL, "--methods", "fedavg", "--trials", 1, "--workers", 1, "--out", "both").err
     assert re.search(r"fedavg, seed 0: \d+\.\d\d%", told)

@@ -68,7 +68,7 @@ def test_many_clients(fedtrip):
         (("--out", "figure.pdf"), "--out 'figure.pdf' has an unknown ending; accepted: .png, .svg"),
         (("--out", "absent/figure.png"), "the folder 'absent' does not exist"),
         (("--dataset", "digit"), "data set 'digit' is unknown; did you mean 'digits'?"),
-        (("--partition", "dirichlet"), "partition 'dirichlet' is not accepted; accepted: dirichlet:ALPHA"),
+        (("--partition", "dirichlet"), "partition 'dirichlet' needs the option 'alpha'; accepted: a value for it"),
         (("--draw", "all"), "draw is 'all'; accepted: 'overlap', 'nested' or 'disjoint'"),
         (("--clients", 0), "clients is 0; accepted: greater than or equal to 1"),
         (("--draw", "disjoint"), "draw 'disjoint' needs 10 clients × 400"),

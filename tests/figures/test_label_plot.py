@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from fedtrip import label_plot
 from fedtrip.errors import UserError
+from fedtrip.figures import labels as label_plot
 from fedtrip.figures.labels import draw_label_distribution
 
 

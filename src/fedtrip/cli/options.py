@@ -20,10 +20,10 @@ PANELS: dict[str, tuple[str, ...]] = {
     "Data": ("dataset", "mean", "std", "partition", "draw", "samples_per_client"),
     "Federation": ("clients", "per_round", "rounds"),
     "Local training": (
-        "model", "representation", "local_epochs", "batch_size", "lr", "momentum", "weight_decay",
+        "model", "representation", "task", "local_epochs", "batch_size", "lr", "momentum", "weight_decay",
         "keep_optimizer_state",
     ),
-    "Simulated faults": ("dropout", "corrupt"),
+    "Simulated faults": ("attack",),
     "Measuring": ("target", "stop_at_target", "eval_every", "snapshot", "seed"),
 }  # fmt: skip
 """The experiment's fields that are options, in the order of the help; the method has options of its own."""

@@ -241,7 +241,7 @@ def experiment_from(
             options[option] = values[0]
         else:
             raise UserError(f"--set {key}: the method is '{name}'; accepted: {name}.{option} or method.{option}")
-    return changed(base, **fields, method={"name": name, "options": options})
+    return changed(base, **fields, method={**options, "name": name})
 
 
 def _print_summary(summary: dict[str, Any], where: Path) -> None:

@@ -71,7 +71,7 @@ def make_variants(base: Experiment, methods: Sequence[str], sweeps: Mapping[str,
             variants.append(
                 Variant(
                     label=" ".join([method, *swept]),
-                    experiment=changed(base, **fields, method={"name": method, "options": {**kept, **options}}),
+                    experiment=changed(base, **fields, method={**kept, **options, "name": method}),
                 )
             )
     for earlier, later in itertools.combinations(variants, 2):

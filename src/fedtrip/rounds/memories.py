@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from fedtrip import ram
 from fedtrip.errors import UserError
 from fedtrip.files.atomic import is_leftover, replacing, sync
 from fedtrip.files.tensor_file import raw_bytes, save_file
 from fedtrip.methods.interface import Memory
+from fedtrip.rounds import ram
 from fedtrip.vectors import Vectors
 
 
