@@ -22,6 +22,7 @@ from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation, ModelSource, prepare
 from fedtrip.experiment.own_code import check_trusted, without_method
+from fedtrip.families import TASK
 from fedtrip.interruption import undisturbed
 from fedtrip.rounds.loop import rounds
 from fedtrip.rounds.memories import ClientStore
@@ -41,7 +42,7 @@ from fedtrip.runs.folder import (
 from fedtrip.runs.result import Result
 from fedtrip.runs.room import warn_if_no_room
 from fedtrip.runs.writer import RunWriter
-from fedtrip.tasks.interface import ACCURACY, Goal
+from fedtrip.tasks.interface import ACCURACY, Goal, Task
 from fedtrip.training.costs import paper_gflops_per_round, pass_cost, symbols_of
 from fedtrip.training.flat_model import FlatModel
 from fedtrip.training.one_thread import callback, one_thread, refuse_inside_a_run, whole_run
@@ -86,6 +87,7 @@ def run(
     torch has one generator; a run cannot be started inside another one's `on_round`.
     """
     refuse_inside_a_run()
+    experiment = experiment or Experiment()
     place = None if data_dir is None else Path(data_dir).absolute()
     run_there = on_engine(engine, round_timeout, min_clients, place, checkpoint_every, client_memory)
     where = Path(out) if out is not None else None
@@ -93,9 +95,9 @@ def run(
         check_out(where, overwrite, resume)
     with one_thread():
         federation = prepare(
-            experiment or Experiment(),
+            experiment,
             model=model,
-            data=None if data is None else as_dataset(data),
+            data=None if data is None else as_dataset(data, experiment),
             data_dir=data_dir,
             progress=progress,
         )
@@ -241,7 +243,7 @@ def load_result(
 
     return Result(
         experiment=experiment,
-        goal=Goal(**summary["goal"]) if "goal" in summary else ACCURACY,
+        goal=Goal(**summary["goal"]) if summary.get("goal") else ACCURACY,
         records=records,
         state=read_finished_model(folder, summary),
         ended=summary.get("ended"),
@@ -276,7 +278,7 @@ def evaluate(
     data_dir: Path | str | None = None,
     trust: bool = False,
 ) -> dict[str, float]:
-    """The task's scores of a stored run's model on its experiment's test set: `accuracy` and `loss`, by name.
+    """The task's scores of a stored run's model on its experiment's test set by name, such as `accuracy` and `loss`.
 
     Code that the run names (a model as `package.module:factory`) is run only with `trust`; stderr says which it is.
     """
@@ -304,14 +306,17 @@ def _stored_federation(
     """Data and model of a stored run, without its method, which nobody needs who only looks at the model."""
     if model is None:
         check_trusted(folder, experiment, trust)
-    dataset = None if data is None else as_dataset(data)
+    dataset = None if data is None else as_dataset(data, experiment)
     return prepare(without_method(experiment), model=model, data=dataset, data_dir=data_dir)
 
 
-def as_dataset(data: Data) -> DataSet:
-    """A `DataSet` from what a user gives."""
+def as_dataset(data: Data, experiment: Experiment) -> DataSet:
+    """A `DataSet` from what a user gives; the experiment's task says whether its targets are classes or numbers."""
     if isinstance(data, DataSet):
         return data
+    task = TASK.find(experiment.task.name)
+    assert issubclass(task, Task)
+    classes = 0 if task.targets == "numbers" else None
     if isinstance(data, Mapping):
         known = inspect.signature(from_arrays).parameters
         for name in data:
@@ -320,10 +325,10 @@ def as_dataset(data: Data) -> DataSet:
         missing = [name for name, p in known.items() if p.default is p.empty and name not in data]
         if missing:
             raise UserError(f"data lacks {', '.join(missing)}; accepted: x_train, y_train, x_test and y_test")
-        return from_arrays(**data)
+        return from_arrays(**{"classes": classes, **data})
     if len(data) != 4:
         raise UserError(f"data has {len(data)} parts; accepted: a DataSet, or x_train, y_train, x_test, y_test")
-    return from_arrays(*data)
+    return from_arrays(*data, classes=classes)
 
 
 def _keep_snapshot(writer: RunWriter, flat: FlatModel, state: FederationState, details: RoundDetails) -> None:

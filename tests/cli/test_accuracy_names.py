@@ -24,7 +24,7 @@ def test_a_run_names_both_and_evaluate_the_second(fedtrip, here):
     assert f"final accuracy  {mean:.2%}  (mean of the last 10 evaluated rounds)" in ended.out
     assert f"final model     {last:.2%}  (accuracy of the final model, after the last round)" in ended.out
     summary = read_summary(here / "mine")
-    assert (summary["final_accuracy"], summary["final_model_accuracy"]) == (
+    assert (summary["final_accuracy"], summary["final_model_score"]) == (
         package.load_result("mine").final_accuracy,
         last,
     )

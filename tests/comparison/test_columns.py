@@ -22,7 +22,7 @@ def test_a_column_has_its_title_text_order_and_data_in_one_place():
     assert orders[0][0] == "fedtrip"
     assert orders[0][1] < orders[1][1], "a bound comes after its equal"
     assert orders[0][3] < orders[1][3], "what is not there comes last"
-    names = {name for column in columns(rows, every=True) for name in column.data}
+    names = {entry.name for column in columns(rows, every=True) for entry in column.data}
     assert names == set(as_records(rows)[0])
 
 

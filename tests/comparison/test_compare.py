@@ -102,7 +102,7 @@ def test_rounds_to_target_speed_up_and_costs_by_hand():
     low, high = stats.t.interval(0.95, 1, loc=sum(logs) / 2, scale=stats.sem(logs))
     assert trip.speedup.mean == pytest.approx(math.sqrt(3))
     assert (trip.speedup.low, trip.speedup.high) == pytest.approx((math.exp(low), math.exp(high)))
-    assert trip.final_accuracy.values == pytest.approx((0.475, 0.375))
+    assert trip.final_score.values == pytest.approx((0.475, 0.375))
     assert trip.gflops.values == (1.0, 0.5)
     assert trip.megabytes.values == (6.0, 3.0)
     assert trip.gmacs.values == (2.0, 1.0)

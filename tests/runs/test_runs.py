@@ -36,7 +36,7 @@ def test_the_files_and_their_fields(blobs, tmp_path):
         assert line["refused"] == {}
     summary = json.loads((tmp_path / "run/summary.json").read_text())
     assert summary.keys() >= {
-        "method", "rounds", "rounds_to_target", "final_accuracy", "best_accuracy", "gflops", "megabytes",
+        "method", "rounds", "rounds_to_target", "final_accuracy", "final_score", "best_score", "gflops", "megabytes",
         "model_sha256", "seconds", "versions",
     }  # fmt: skip
     assert summary["rounds_to_target"] is None

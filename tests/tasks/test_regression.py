@@ -53,7 +53,7 @@ def test_the_data_have_float_targets_and_no_classes(diabetes, file):
 def test_targets_that_are_not_finite_are_refused(diabetes, bad):
     y = diabetes["y_train"].copy()
     y[7] = bad
-    with pytest.raises(UserError, match="y_train has values that are NaN, infinite or beyond float32.*sample 7"):
+    with pytest.raises(UserError, match=r"y_train has values that are NaN, infinite or beyond float32.*sample 7"):
         package.from_arrays(**{**diabetes, "y_train": y}, classes=0)
 
 
@@ -61,7 +61,7 @@ def test_targets_of_the_other_task_are_refused_with_the_one_that_fits(diabetes):
     whole = {name: array.astype(int) if name[0] == "y" else array for name, array in diabetes.items()}
     broken = {name: array + 0.5 if name[0] == "y" else array for name, array in diabetes.items()}
     for data in (whole, package.from_arrays(**whole)):
-        with pytest.raises(UserError, match="integer.*accepted: .*task classification"):
+        with pytest.raises(UserError, match=r"integer.*accepted: .*task classification"):
             package.run(Experiment(**SMALL), data=data)
     for data in (broken, package.from_arrays(**broken, classes=0)):
         with pytest.raises(UserError, match=r"integer.*accepted: .*task regression"):
@@ -87,7 +87,7 @@ def test_partitions_by_class_are_refused_by_name(diabetes, partition):
 
 
 def test_a_method_that_needs_classes_is_refused_by_name(diabetes):
-    with pytest.raises(UserError, match="method 'fedgkd'.*task 'regression'"):
+    with pytest.raises(UserError, match=r"method 'fedgkd'.*task 'regression'"):
         package.run(Experiment(**SMALL, method="fedgkd"), data=diabetes)
 
 
@@ -138,7 +138,7 @@ def test_a_target_is_reached_from_above_and_stops_the_run(diabetes, tmp_path):
 
 def test_a_target_above_one_is_for_scores_that_are_no_share():
     assert Experiment(task="regression", target=60.0).target == 60.0
-    with pytest.raises(UserError, match="target is 60.0; accepted: less than or equal to 1"):
+    with pytest.raises(UserError, match=r"target is 60\.0; accepted: less than or equal to 1"):
         Experiment(target=60.0)
 
 
@@ -157,7 +157,7 @@ def test_run_evaluate_and_report_on_the_command_line(fedtrip, here, file):
     assert json.loads(fedtrip("evaluate", "mine", "--json").out)["r2"] == last["r2"]
     assert fedtrip("report", "mine").code == 0
     page = (here / "mine/report.html").read_text()
-    assert "its final rmse is" in page or "reached an rmse of 70" in page
+    assert ("mine did not reach rmse 70" in page) or "fedtrip reached rmse 70 in" in page or "its final rmse is" in page
     assert "this task has no classes" in page
     from tests.runs.test_event_files import scalars
 
@@ -171,7 +171,7 @@ def test_compare_on_the_command_line(fedtrip, here, file):
                     "--methods", "fedavg,fedtrip,scaffold", "--workers", 2, "--out", "cmp")  # fmt: skip
     assert ended.code == 0, ended.err
     for part in ("to 100", "final", "rmse", "first round with test rmse ≤ target", "Final rmse: mean of"):
-        assert part in ended.out
+        assert part in " ".join(ended.out.split())
     assert "accuracy" not in ended.out
     assert "seed 1: rmse " in ended.err
     rows = json.loads((here / "cmp/table.json").read_text())

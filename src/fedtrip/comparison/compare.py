@@ -100,7 +100,7 @@ def compare(
     variants = make_variants(base, methods or default_methods(), sweeps or {})
     seeds = range(base.seed, base.seed + trials)
     check_comparison_folder(where, overwrite, resume)
-    prepared = Preparer(model, None if data is None else as_dataset(data), data_dir, progress=progress)
+    prepared = Preparer(model, None if data is None else as_dataset(data, base), data_dir, progress=progress)
     federations = [prepared(variant.experiment) for variant in variants]  # all checked before anything is run
     todo = [
         Trial(
@@ -108,9 +108,10 @@ def compare(
             prepare=partial(prepared, variant.experiment.but(seed=seed)),
             out=run_folder(where, variant, seed),
             rounds=variant.experiment.rounds,
+            goal=federation.rules.task.goal,
         )
         for seed in seeds
-        for variant in variants
+        for variant, federation in zip(variants, federations, strict=True)
     ]
     with comparison_folder(where, variants, seeds, federations, command, overwrite=overwrite, resume=resume):
         if watcher is not None:

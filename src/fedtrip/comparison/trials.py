@@ -23,6 +23,7 @@ from fedtrip.experiment.federation import Federation
 from fedtrip.interruption import Interruption
 from fedtrip.rounds.ram import budget
 from fedtrip.rounds.record import RoundRecord
+from fedtrip.tasks.interface import ACCURACY, Goal
 
 ATTEMPTS = 3
 DONE, STOP = "done", "stop"
@@ -40,6 +41,8 @@ class Trial:
     prepare: Callable[[], Federation]
     out: Path
     rounds: int
+    goal: Goal = ACCURACY
+    """the score that its target is about"""
 
 
 OnTrialRound = Callable[[Trial, RoundRecord], None]

@@ -43,7 +43,7 @@ def main(grid: Grid, context: Context) -> None:
 
 def _federation(experiment: Experiment, config: Mapping[str, Any]) -> Federation:
     if experiment.dataset == NODES:
-        return server_federation(experiment, samples_of(_text(config, "data"), config))
+        return server_federation(experiment, samples_of(_text(config, "data"), config, experiment))
     return prepare(experiment, data_dir=config.get("data-dir") or None)
 
 
@@ -63,8 +63,11 @@ def _text(config: Mapping[str, Any], name: str) -> str:
 
 
 def _tell(record: RoundRecord) -> None:
-    accuracy = "" if record.accuracy is None else f", accuracy {record.accuracy:.2%}"
+    shown = {name: value for name, value in record.scores.items() if value is not None}
+    scores = "".join(
+        f", {name} {value:.2%}" if name == "accuracy" else f", {name} {value:.4g}" for name, value in shown.items()
+    )
     used = len(record.clients) - len(record.refused)
-    log.info("round %d: %d of %d clients%s", record.round, used, len(record.clients), accuracy)
+    log.info("round %d: %d of %d clients%s", record.round, used, len(record.clients), scores)
     for client, reason in record.refused.items():
         log.warning("round %d: client %d left out: %s", record.round, client, reason)

@@ -122,7 +122,11 @@ def read_summary(run: Path) -> dict[str, Any]:
     return summary
 
 
+_GOAL = {"score": str, "higher_is_better": bool, "is_share": bool}
 _SUMMARY_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "goal": lambda value: (
+        value is None or (isinstance(value, dict) and {name: type(part) for name, part in value.items()} == _GOAL)
+    ),
     "ended": lambda value: value is None or isinstance(value, str),
     "gflops_per_round": lambda value: value is None or type(value) in (int, float),
     "acceleration": lambda value: value is None or (isinstance(value, list) and all(isinstance(v, str) for v in value)),
