@@ -33,7 +33,7 @@ from fedtrip.run_engine import RunEngine, on_engine
 from fedtrip.runs.folder import (
     METRICS,
     MODEL,
-    check_out,
+    Destination,
     read_experiment,
     read_finished_model,
     read_records,
@@ -89,10 +89,10 @@ def run(
     refuse_inside_a_run()
     experiment = experiment or Experiment()
     place = None if data_dir is None else Path(data_dir).absolute()
-    run_there = on_engine(engine, round_timeout, min_clients, place, checkpoint_every, client_memory)
-    where = Path(out) if out is not None else None
-    if where is not None:
-        check_out(where, overwrite, resume)
+    destination = None if out is None else Destination(Path(out), overwrite, resume, checkpoint_every)
+    run_there = on_engine(engine, destination, round_timeout, min_clients, place, client_memory)
+    if destination is not None:
+        destination.check()
     with one_thread():
         federation = prepare(
             experiment,
@@ -101,24 +101,14 @@ def run(
             data_dir=data_dir,
             progress=progress,
         )
-    return run_there(
-        federation,
-        out=where,
-        overwrite=overwrite,
-        resume=resume,
-        workers=workers,
-        on_round=on_round,
-    )
+    return run_there(federation, workers=workers, on_round=on_round)
 
 
 @whole_run()
 def run_federation(
     federation: Federation,
     *,
-    out: Path | None = None,
-    overwrite: bool = False,
-    resume: bool = False,
-    checkpoint_every: int | None = None,
+    destination: Destination | None = None,
     client_memory: int | str | None = None,
     workers: int | None = None,
     on_round: OnRound | None = None,
@@ -132,15 +122,12 @@ def run_federation(
     worker_count(workers)  # checked before anything is written
     opened = open_engine or partial(make_engine, workers=workers)
     kept = None if client_memory is None else read_size(client_memory, "client_memory")
-    if out is None:
+    if destination is None:
         return _run(federation, ClientStore(budget=kept), None, opened, on_round, min_clients)
     writer = RunWriter(
-        out,
+        destination,
         federation.experiment,
-        overwrite=overwrite,
-        resume=resume,
         origin={"data": federation.dataset.sha256(), "model": state_sha256(federation.module.state_dict())},
-        checkpoint_every=checkpoint_every,
         client_memory=kept,
     )
     with closing(writer):

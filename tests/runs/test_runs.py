@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 import fedtrip
 from fedtrip import Experiment, UserError
-from fedtrip.runs.folder import check_folder, check_out, read_records, read_summary, unused_folder, write_model
+from fedtrip.runs.folder import Destination, read_records, read_summary, unused_folder, write_model
 
 SMALL = {"rounds": 4, "clients": 4, "per_round": 2, "samples_per_client": 20, "batch_size": 10}
 
@@ -132,8 +132,8 @@ def test_folders_that_are_refused(tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full/own.txt").write_text("")
     (tmp_path / "empty").mkdir()
-    check_out(tmp_path / "empty", overwrite=False)
-    check_out(tmp_path / "a/new/one", overwrite=False)
+    Destination(tmp_path / "empty").check()
+    Destination(tmp_path / "a/new/one").check()
     for path, message in (
         ("file", "is a file; accepted: a folder"),
         ("file/below", "is not a folder one may write in"),
@@ -141,9 +141,9 @@ def test_folders_that_are_refused(tmp_path):
     ):
         for overwrite in (False, True):
             with pytest.raises(UserError, match=message):
-                check_out(tmp_path / path, overwrite)
+                Destination(tmp_path / path, overwrite).check()
     with pytest.raises(UserError, match="holds no comparison"):
-        check_folder(tmp_path / "full", "comparison.json", "comparison", True)
+        Destination(tmp_path / "full", overwrite=True).check("comparison.json", "comparison")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file", "full"]
 
 
@@ -151,7 +151,7 @@ def test_folders_that_are_refused(tmp_path):
 def test_a_folder_without_permission(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(UserError, match="is not a folder one may write in"):
-        check_out(tmp_path / "run", overwrite=False)
+        Destination(tmp_path / "run").check()
 
 
 def test_a_folder_that_the_system_refuses(blobs):

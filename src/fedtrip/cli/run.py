@@ -137,7 +137,7 @@ def run(
     from fedtrip.experiment.federation import prepare
     from fedtrip.run_engine import on_engine
     from fedtrip.runs.event_files import EventFiles
-    from fedtrip.runs.folder import EXPERIMENT, check_out, read_experiment, unused_folder
+    from fedtrip.runs.folder import EXPERIMENT, Destination, read_experiment, unused_folder
 
     if resume and folder is None:
         if experiment_file is None:
@@ -149,9 +149,10 @@ def run(
     experiment = experiment_from(base, fields, method, settings or [], preset)
     stem = f"{experiment.method.name}-{experiment.model}-{experiment.dataset}-seed{experiment.seed}"
     where = absolute(folder) or unused_folder(stem)
-    check_out(where, overwrite, resume)
+    destination = Destination(where, overwrite, resume, checkpoint_every)
+    destination.check()
     events = EventFiles.of_run(where) if tensorboard else None
-    run_there = on_engine(engine, round_timeout, min_clients, absolute(data_dir), checkpoint_every, client_memory)
+    run_there = on_engine(engine, destination, round_timeout, min_clients, absolute(data_dir), client_memory)
     federation = prepare(experiment, data_dir=absolute(data_dir), progress=not quiet)
     target, goal = federation.experiment.target, federation.rules.task.goal
     title = f"{experiment.method.name} on {experiment.dataset}"
@@ -171,14 +172,7 @@ def run(
                 interruption.check()
 
         try:
-            result = run_there(
-                federation,
-                out=where,
-                overwrite=overwrite,
-                resume=resume,
-                workers=workers,
-                on_round=show,
-            )
+            result = run_there(federation, workers=workers, on_round=show)
         except Ended as reason:
             there = "" if engine == "local" else f" --engine {engine}"  # the clients' memories are where the nodes are
             how = how_it_ended(reason)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from fedtrip.api import Data, as_dataset
 from fedtrip.comparison.device import Device
-from fedtrip.comparison.folder import PLOT, REPORT, TABLE, check_comparison_folder, comparison_folder, writing
+from fedtrip.comparison.folder import MANIFEST, PLOT, REPORT, TABLE, comparison_folder, writing
 from fedtrip.comparison.tables import as_csv, as_markdown, as_records
 from fedtrip.comparison.trials import Stop, Trial, TrialEngine, check_trial_engine, run_trials
 from fedtrip.comparison.variants import (
@@ -32,6 +32,7 @@ from fedtrip.figures.convergence import draw_convergence
 from fedtrip.files.atomic import write_json, write_text
 from fedtrip.report import write_report
 from fedtrip.rounds.record import RoundRecord
+from fedtrip.runs.folder import Destination
 from fedtrip.runs.result import Result
 from fedtrip.training.one_thread import refuse_inside_a_run
 
@@ -99,7 +100,8 @@ def compare(
     check_trial_engine(engine, address)
     variants = make_variants(base, methods or default_methods(), sweeps or {})
     seeds = range(base.seed, base.seed + trials)
-    check_comparison_folder(where, overwrite, resume)
+    destination = Destination(where, overwrite, resume)
+    destination.check(MANIFEST, "comparison")
     prepared = Preparer(model, None if data is None else as_dataset(data, base), data_dir, progress=progress)
     federations = [prepared(variant.experiment) for variant in variants]  # all checked before anything is run
     todo = [
@@ -113,7 +115,7 @@ def compare(
         for seed in seeds
         for variant, federation in zip(variants, federations, strict=True)
     ]
-    with comparison_folder(where, variants, seeds, federations, command, overwrite=overwrite, resume=resume):
+    with comparison_folder(destination, variants, seeds, federations, command):
         if watcher is not None:
             watcher.begin(variants, trials)
         told = watcher.round if watcher is not None else None

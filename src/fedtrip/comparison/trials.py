@@ -23,6 +23,7 @@ from fedtrip.experiment.federation import Federation
 from fedtrip.interruption import Interruption
 from fedtrip.rounds.ram import budget
 from fedtrip.rounds.record import RoundRecord
+from fedtrip.runs.folder import Destination
 from fedtrip.tasks.interface import ACCURACY, Goal
 
 ATTEMPTS = 3
@@ -82,7 +83,9 @@ def run_trials(
                 if stop():
                     raise KeyboardInterrupt
 
-            run_federation(trial.prepare(), out=trial.out, resume=True, workers=workers, on_round=told)
+            run_federation(
+                trial.prepare(), destination=Destination(trial.out, resume=True), workers=workers, on_round=told
+            )
             yield trial
         return
     with _TrialPool(count) as pool:
@@ -209,7 +212,11 @@ def serve(connection: Connection, work: Handover, out: Path, client_memory: int)
         try:
             with Interruption():  # SIGTERM, of the parent or of who sends it to all, gives up the round under way
                 run_federation(
-                    work.federation(), out=out, resume=True, workers=1, client_memory=client_memory, on_round=told
+                    work.federation(),
+                    destination=Destination(out, resume=True),
+                    workers=1,
+                    client_memory=client_memory,
+                    on_round=told,
                 )
         except _Stopped:
             answer(connection, STOP)

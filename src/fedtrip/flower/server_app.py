@@ -21,6 +21,7 @@ from fedtrip.flower.engine import Tolerance
 from fedtrip.flower.own_data import NODES, samples_of, server_federation
 from fedtrip.flower.server import run_on_grid
 from fedtrip.rounds.record import RoundRecord
+from fedtrip.runs.folder import Destination
 
 app = ServerApp()
 log = logging.getLogger("fedtrip")
@@ -35,7 +36,7 @@ def main(grid: Grid, context: Context) -> None:
     out = Path(_text(config, "out")).expanduser().absolute()
     tolerance = Tolerance(float(config["round-timeout"]), int(config["min-clients"]))
     federation = _federation(Experiment.from_toml(_experiment_file(_text(config, "experiment"))), config)
-    result = run_on_grid(grid, federation, out, tolerance=tolerance, resume=True, on_round=_tell)
+    result = run_on_grid(grid, federation, Destination(out, resume=True), tolerance=tolerance, on_round=_tell)
     log.info("model %s in %s", result.model_sha256, out)
     if result.ended is not None:
         raise RuntimeError(f"ended early: {result.ended}")
