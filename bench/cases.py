@@ -21,6 +21,7 @@ from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation, prepare
 from fedtrip.rounds.loop import one_round
 from fedtrip.rounds.state import initial_state
+from fedtrip.runs.folder import Destination
 from fedtrip.runs.writer import RunWriter
 from fedtrip.training.client import Outcome, Task
 from fedtrip.vectors import Vectors
@@ -118,7 +119,7 @@ class FedtripRounds:
             engine = PoolEngine(federation, workers)
             engine.wait_until_ready()
         self._federation, self._engine = federation, Timed(engine, self.parts)
-        self._writer = RunWriter(folder, federation.experiment, overwrite=False, checkpoint_every=1)
+        self._writer = RunWriter(Destination(folder, every=1), federation.experiment)
         self._state = initial_state(federation, self._writer.checkpoint.store)
         self._writer.continue_from(self._state)
 

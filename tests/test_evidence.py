@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from fedtrip.comparison.tables import cells
+from fedtrip.comparison.tables import columns
 from fedtrip.comparison.variants import Row
 from fedtrip.statistics import Estimate, Ratio
+from fedtrip.tasks.interface import ACCURACY
 
 ROOT = Path(__file__).parent.parent
 
@@ -27,7 +28,8 @@ def rows(alpha: str) -> dict[str, list[str]]:
             else value
             for name, value in record.items()
         }
-        found[record["variant"]] = cells(Row(**fields), costs_spread=False)
+        row = Row(goal=ACCURACY, final_score=fields.pop("final_accuracy"), **fields)
+        found[record["variant"]] = [column.cell(row, brief=True) for column in columns([row])]
     return found
 
 

@@ -22,6 +22,7 @@ from fedtrip.errors import UserError, unknown_name
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation, ModelSource, prepare
 from fedtrip.experiment.own_code import check_trusted, to_score
+from fedtrip.families import TASK
 from fedtrip.interruption import undisturbed
 from fedtrip.one_thread import callback, one_thread, refuse_inside_a_run, whole_run
 from fedtrip.rounds.loop import rounds
@@ -33,7 +34,7 @@ from fedtrip.run_engine import RunEngine, on_engine
 from fedtrip.runs.folder import (
     METRICS,
     MODEL,
-    check_out,
+    Destination,
     read_experiment,
     read_finished_model,
     read_records,
@@ -42,7 +43,7 @@ from fedtrip.runs.folder import (
 from fedtrip.runs.result import Result
 from fedtrip.runs.room import warn_if_no_room
 from fedtrip.runs.writer import RunWriter
-from fedtrip.tasks.interface import ACCURACY, Goal
+from fedtrip.tasks.interface import ACCURACY, Goal, Task
 from fedtrip.training.costs import PassCost, paper_gflops_per_round, symbols_of
 from fedtrip.training.flat_model import FlatModel
 from fedtrip.training.prepared_model import PreparedModel
@@ -87,37 +88,28 @@ def run(
     torch has one generator; a run cannot be started inside another one's `on_round`.
     """
     refuse_inside_a_run()
+    experiment = experiment or Experiment()
     place = None if data_dir is None else Path(data_dir).absolute()
-    run_there = on_engine(engine, round_timeout, min_clients, place, checkpoint_every, client_memory)
-    where = Path(out) if out is not None else None
-    if where is not None:
-        check_out(where, overwrite, resume)
+    destination = None if out is None else Destination(Path(out), overwrite, resume, checkpoint_every)
+    run_there = on_engine(engine, destination, round_timeout, min_clients, place, client_memory)
+    if destination is not None:
+        destination.check()
     with one_thread():
         federation = prepare(
-            experiment or Experiment(),
+            experiment,
             model=model,
-            data=None if data is None else as_dataset(data),
+            data=None if data is None else as_dataset(data, experiment),
             data_dir=data_dir,
             progress=progress,
         )
-    return run_there(
-        federation,
-        out=where,
-        overwrite=overwrite,
-        resume=resume,
-        workers=workers,
-        on_round=on_round,
-    )
+    return run_there(federation, workers=workers, on_round=on_round)
 
 
 @whole_run()
 def run_federation(
     federation: Federation,
     *,
-    out: Path | None = None,
-    overwrite: bool = False,
-    resume: bool = False,
-    checkpoint_every: int | None = None,
+    destination: Destination | None = None,
     client_memory: int | str | None = None,
     workers: int | None = None,
     on_round: OnRound | None = None,
@@ -131,15 +123,12 @@ def run_federation(
     worker_count(workers)  # checked before anything is written
     opened = open_engine or partial(make_engine, workers=workers)
     kept = None if client_memory is None else read_size(client_memory, "client_memory")
-    if out is None:
+    if destination is None:
         return _run(federation, ClientStore(budget=kept), None, opened, on_round, min_clients)
     writer = RunWriter(
-        out,
+        destination,
         federation.experiment,
-        overwrite=overwrite,
-        resume=resume,
         origin={"data": federation.dataset.sha256(), "model": state_sha256(federation.module.state_dict())},
-        checkpoint_every=checkpoint_every,
         client_memory=kept,
     )
     with closing(writer):
@@ -243,7 +232,7 @@ def load_result(
 
     return Result(
         experiment=experiment,
-        goal=Goal(**summary["goal"]) if "goal" in summary else ACCURACY,
+        goal=Goal(**summary["goal"]) if summary.get("goal") else ACCURACY,
         records=records,
         state=state,
         ended=summary.get("ended"),
@@ -278,7 +267,7 @@ def evaluate(
     data_dir: Path | str | None = None,
     trust: bool = False,
 ) -> dict[str, float]:
-    """The task's scores of a stored run's model on its experiment's test set: `accuracy` and `loss`, by name.
+    """The task's scores of a stored run's model on its experiment's test set by name, such as `accuracy` and `loss`.
 
     Code that the run names (a model or a task as `package.module:name`) is run only with `trust`; stderr says which.
     """
@@ -306,14 +295,17 @@ def _stored_federation(
 ) -> Federation:
     """Data, model and task of a stored run, without its other rules, which nobody needs who only tests the model."""
     check_trusted(folder, experiment, trust, given=() if model is None else ("model",))
-    dataset = None if data is None else as_dataset(data)
+    dataset = None if data is None else as_dataset(data, experiment)
     return prepare(to_score(experiment), model=model, data=dataset, data_dir=data_dir)
 
 
-def as_dataset(data: Data) -> DataSet:
-    """A `DataSet` from what a user gives."""
+def as_dataset(data: Data, experiment: Experiment) -> DataSet:
+    """A `DataSet` from what a user gives; the experiment's task says whether its targets are classes or numbers."""
     if isinstance(data, DataSet):
         return data
+    task = TASK.find(experiment.task.name)
+    assert issubclass(task, Task)
+    classes = 0 if task.targets == "numbers" else None
     if isinstance(data, Mapping):
         known = inspect.signature(from_arrays).parameters
         for name in data:
@@ -322,10 +314,10 @@ def as_dataset(data: Data) -> DataSet:
         missing = [name for name, p in known.items() if p.default is p.empty and name not in data]
         if missing:
             raise UserError(f"data lacks {', '.join(missing)}; accepted: x_train, y_train, x_test and y_test")
-        return from_arrays(**data)
+        return from_arrays(**{"classes": classes, **data})
     if len(data) != 4:
         raise UserError(f"data has {len(data)} parts; accepted: a DataSet, or x_train, y_train, x_test, y_test")
-    return from_arrays(*data)
+    return from_arrays(*data, classes=classes)
 
 
 def _keep_snapshot(writer: RunWriter, flat: FlatModel, state: FederationState, details: RoundDetails) -> None:

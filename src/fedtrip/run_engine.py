@@ -12,6 +12,7 @@ from fedtrip.errors import UserError, unknown_name
 from fedtrip.rounds.ram import read_size
 
 if TYPE_CHECKING:
+    from fedtrip.runs.folder import Destination
     from fedtrip.runs.result import Result
 
 RunEngine = Literal["local", "flower-simulation"]
@@ -19,13 +20,13 @@ RunEngine = Literal["local", "flower-simulation"]
 
 def on_engine(
     engine: RunEngine,
+    destination: Destination | None,
     round_timeout: float | None,
     min_clients: int | None,
     data_dir: Path | None,
-    checkpoint_every: int | None = None,
     client_memory: int | str | None = None,
 ) -> Callable[..., Result]:
-    """What runs a prepared federation there, called as `fedtrip.api.run_federation` is."""
+    """What runs a prepared federation there and writes it to its destination, called as `run_federation` is."""
     if engine not in get_args(RunEngine):
         raise unknown_name("engine", str(engine), get_args(RunEngine))
     if engine == "local":
@@ -35,12 +36,12 @@ def on_engine(
         from fedtrip.api import run_federation
 
         kept = None if client_memory is None else read_size(client_memory, "--client-memory")
-        return partial(run_federation, checkpoint_every=checkpoint_every, client_memory=kept)
+        return partial(run_federation, destination=destination, client_memory=kept)
     if client_memory is not None:
         raise UserError(f"--client-memory has no meaning with --engine {engine}: each node keeps its own on disk")
-    if checkpoint_every not in (None, 1):
+    if destination is not None and destination.every not in (None, 1):
         raise UserError(
-            f"--checkpoint-every is {checkpoint_every}; accepted with --engine {engine}: 1, because a node keeps what "
+            f"--checkpoint-every is {destination.every}; accepted with --engine {engine}: 1, because a node keeps what "
             "its last round started from, and no more"
         )
     if find_spec("flwr") is None or find_spec("ray") is None:
@@ -50,4 +51,4 @@ def on_engine(
 
     given = {"round_timeout": round_timeout, "min_clients": min_clients}
     tolerance = Tolerance(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
-    return partial(simulate, tolerance=tolerance, data_dir=data_dir)
+    return partial(simulate, destination=destination, tolerance=tolerance, data_dir=data_dir)

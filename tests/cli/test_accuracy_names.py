@@ -16,13 +16,15 @@ FRACTION = re.compile(r"(accuracy|seed \d+:?)\s+0\.\d")
 
 def test_a_run_names_both_and_evaluate_the_second(fedtrip, here):
     ended = fedtrip("run", *SMALL, "--out", "mine")
-    accuracies = [json.loads(line)["accuracy"] for line in (here / "mine/metrics.jsonl").read_text().splitlines()]
+    accuracies = [
+        json.loads(line)["scores"]["accuracy"] for line in (here / "mine/metrics.jsonl").read_text().splitlines()
+    ]
     mean, last = sum(accuracies[-10:]) / 10, accuracies[-1]
     assert f"{mean:.2%}" != f"{last:.2%}"
     assert f"final accuracy  {mean:.2%}  (mean of the last 10 evaluated rounds)" in ended.out
     assert f"final model     {last:.2%}  (accuracy of the final model, after the last round)" in ended.out
     summary = read_summary(here / "mine")
-    assert (summary["final_accuracy"], summary["final_model_accuracy"]) == (
+    assert (summary["final_accuracy"], summary["final_model_score"]) == (
         package.load_result("mine").final_accuracy,
         last,
     )

@@ -14,6 +14,7 @@ from fedtrip.experiment.federation import prepare
 from fedtrip.rounds.record import RoundRecord
 from fedtrip.runs.folder import read_summary
 from fedtrip.runs.result import Result
+from fedtrip.tasks.interface import ACCURACY
 from fedtrip.vectors import state_sha256
 
 SMALL = {"rounds": 4, "clients": 5, "per_round": 2, "samples_per_client": 20, "batch_size": 10, "target": 0.5}
@@ -45,9 +46,9 @@ def test_one_value_is_a_setting_and_not_in_the_label():
 
 
 def test_options_of_the_experiment_file_stay_with_their_method():
-    base = Experiment(method={"name": "fedtrip", "xi": "constant"})
-    trip, prox = make_variants(base, ["fedtrip", "fedprox"], {"fedtrip.mu": [0.2]})
-    assert trip.experiment.method.options == {"xi": "constant", "mu": 0.2}
+    base = Experiment(method={"name": "fedtrip-auto", "tau": 3.0})
+    trip, prox = make_variants(base, ["fedtrip-auto", "fedprox"], {"fedtrip-auto.push": [0.2]})
+    assert trip.experiment.method.options == {"tau": 3.0, "push": 0.2}
     assert prox.experiment.method.options == {}
 
 
@@ -79,11 +80,11 @@ def test_sweeps_that_are_refused(methods, sweeps, message):
 
 def result(method, seed, accuracies, target=0.5, rounds=None, ended=None, gflops=0.5):
     records = tuple(
-        RoundRecord(number, accuracy, 1.0, (0,), 1_000_000, 2_000_000, 10**9, 0.1)
+        RoundRecord(number, {"accuracy": accuracy, "loss": 1.0}, (0,), 1_000_000, 2_000_000, 10**9, 0.1)
         for number, accuracy in enumerate(accuracies, 1)
     )
     experiment = Experiment(method=method, seed=seed, rounds=rounds or len(accuracies), target=target)
-    return Result(experiment=experiment, records=records, state={}, ended=ended, gflops_per_round=gflops,
+    return Result(experiment=experiment, goal=ACCURACY, records=records, state={}, ended=ended, gflops_per_round=gflops,
                   acceleration=(), build=lambda: None)  # fmt: skip
 
 
@@ -101,7 +102,7 @@ def test_rounds_to_target_speed_up_and_costs_by_hand():
     low, high = stats.t.interval(0.95, 1, loc=sum(logs) / 2, scale=stats.sem(logs))
     assert trip.speedup.mean == pytest.approx(math.sqrt(3))
     assert (trip.speedup.low, trip.speedup.high) == pytest.approx((math.exp(low), math.exp(high)))
-    assert trip.final_accuracy.values == pytest.approx((0.475, 0.375))
+    assert trip.final_score.values == pytest.approx((0.475, 0.375))
     assert trip.gflops.values == (1.0, 0.5)
     assert trip.megabytes.values == (6.0, 3.0)
     assert trip.gmacs.values == (2.0, 1.0)
@@ -243,7 +244,7 @@ def test_a_diverged_run_is_counted_and_told(blobs, tmp_path):
     comparison = compare(
         Experiment(**{**SMALL, "rounds": 30, "local_epochs": 5, "target": 1.0}),
         methods=["fedtrip"],
-        sweeps={"fedtrip.xi": ["gap"], "fedtrip.mu": [60.0]},
+        sweeps={"fedtrip.mu": [600.0]},
         trials=1,
         data=blobs,
         out=tmp_path / "out",

@@ -25,6 +25,10 @@ from fedtrip.comparison.ray_trials import bring_up_to_date, contents
 SMALL = {"rounds": 4, "clients": 4, "per_round": 2, "samples_per_client": 10, "batch_size": 5}
 
 
+def with_method(federation, method):
+    return replace(federation, rules=replace(federation.rules, method=method))
+
+
 @dataclass(frozen=True)
 class Touchy(FedTrip):
     """In another process: writes down its rounds, and dies once."""
@@ -49,7 +53,7 @@ class Touchy(FedTrip):
 def test_trials_on_ray_have_the_same_bits_and_a_lost_one_goes_on_elsewhere(blobs, tmp_path):
     data = fedtrip.from_arrays(**blobs)
     federations = [prepare(Experiment(**SMALL, seed=seed), data=data) for seed in range(3)]
-    touchy = replace(federations[0], method=Touchy(parent=os.getpid(), folder=str(tmp_path)))
+    touchy = with_method(federations[0], Touchy(parent=os.getpid(), folder=str(tmp_path)))
     todo = [
         Trial(str(number), lambda federation=federation: federation, tmp_path / "runs" / str(number), 4)
         for number, federation in enumerate([touchy, *federations[1:]])
@@ -59,7 +63,7 @@ def test_trials_on_ray_have_the_same_bits_and_a_lost_one_goes_on_elsewhere(blobs
     assert sorted(trial.name for trial in finished) == ["0", "1", "2"]
     assert rounds == {"0": 4, "1": 4, "2": 4}
     for trial, federation in zip(todo, federations, strict=True):
-        here = run_federation(replace(federation, method=trial.prepare().method), out=None, workers=1)
+        here = run_federation(with_method(federation, trial.prepare().method), workers=1)
         assert read_summary(trial.out)["model_sha256"] == here.model_sha256
         assert len(read_records(trial.out)) == 4
         assert {path.name for path in trial.out.iterdir()} == {

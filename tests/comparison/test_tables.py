@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from fedtrip.comparison.tables import as_csv, as_markdown, as_records, cells, header, note
+from fedtrip.comparison.tables import as_csv, as_markdown, as_records, columns, note
 from fedtrip.comparison.variants import Row
 from fedtrip.statistics import Ratio, estimate
+from fedtrip.tasks.interface import ACCURACY
 
 
 def row(**changes):
@@ -20,7 +21,8 @@ def row(**changes):
         "rounds": estimate([10.0, 12.0, 14.0]),
         "censored": 0,
         "speedup": Ratio(1.25, 1.1, 1.42, ""),
-        "final_accuracy": estimate([0.95, 0.96, 0.97]),
+        "goal": ACCURACY,
+        "final_score": estimate([0.95, 0.96, 0.97]),
         "gflops": estimate([1.0, 2.0, 3.0]),
         "megabytes": estimate([4.0, 5.0, 6.0]),
         "gmacs": estimate([7.0, 8.0, 9.0]),
@@ -28,6 +30,18 @@ def row(**changes):
         "device_seconds": None,
     }
     return Row(**{**fields, **changes})
+
+
+def on_terminal(rows):
+    return [column for column in columns(rows) if column.on_terminal]
+
+
+def header(rows):
+    return [column.title for column in on_terminal(rows)]
+
+
+def cells(one, costs_spread=True):
+    return [column.cell(one, brief=not costs_spread) for column in on_terminal([one])]
 
 
 def test_what_people_see():
@@ -47,7 +61,7 @@ def test_runs_that_never_got_there_are_marked_and_counted():
 
 
 def test_one_trial_has_neither_deviation_nor_interval():
-    one = row(trials=1, rounds=estimate([10.0]), final_accuracy=estimate([0.95]), speedup=Ratio(1.5, None, None, ""))
+    one = row(trials=1, rounds=estimate([10.0]), final_score=estimate([0.95]), speedup=Ratio(1.5, None, None, ""))
     assert cells(one)[1:5] == ["10.0", "1/1", "1.50×", "95.00"]
 
 
@@ -100,13 +114,13 @@ def test_as_csv_needs_a_row():
             [row(censored=1, speedup=Ratio(0.8, 0.7, 0.9, "", 1, 2))],
             {"±", "95 % interval", "GFLOPs", "'>'", "(2 of 3)"},
         ),
-        ([row(trials=1, rounds=estimate([9.0]), speedup=Ratio(1.5, None, None, ""), final_accuracy=estimate([0.9]),
+        ([row(trials=1, rounds=estimate([9.0]), speedup=Ratio(1.5, None, None, ""), final_score=estimate([0.9]),
               gflops=None, megabytes=estimate([1.0]), gmacs=estimate([1.0]))], set()),
         ([row(target=None, speedup=None)], {"±", "GFLOPs"}),
     ],
 )  # fmt: skip
 def test_the_note_names_only_what_is_in_the_table(rows, named):
-    told = note(rows)
+    told = note(rows, on_terminal(rows))
     every = {"±", "95 % interval", "GFLOPs", "'>'", "'<'", "'?'", "(2 of 3)"}
     assert {mark for mark in every if mark in told} == named
     assert ("Speed-up" in told) == any(one.speedup is not None for one in rows)

@@ -37,6 +37,10 @@ def test_trials_of_several_data_sets_on_two_processes(blobs, tmp_path):
         assert read_summary(tmp_path / str(number))["model_sha256"] == here.model_sha256
 
 
+def with_method(federation, method):
+    return replace(federation, rules=replace(federation.rules, method=method))
+
+
 @dataclass(frozen=True)
 class Touchy(FedAvg):
     """In another process: dies once, or fails."""
@@ -57,7 +61,7 @@ class Touchy(FedAvg):
 
 def test_a_trial_whose_process_is_killed_is_begun_again(blobs, tmp_path):
     federation = prepare(Experiment(**SMALL, method="fedavg"), data=fedtrip.from_arrays(**blobs))
-    touchy = replace(federation, method=Touchy(os.getpid(), str(tmp_path / "mark")))
+    touchy = with_method(federation, Touchy(os.getpid(), str(tmp_path / "mark")))
     todo = [trial("touchy", tmp_path, touchy), trial("plain", tmp_path, federation)]
     assert {t.name for t in run_trials(todo, workers=2, on_round=None)} == {"touchy", "plain"}
     assert (tmp_path / "mark").exists()
@@ -75,7 +79,7 @@ def children():
 
 def test_an_error_in_a_trial_ends_the_comparison_and_all_processes(blobs, tmp_path):
     federation = prepare(Experiment(**SMALL, method="fedavg"), data=fedtrip.from_arrays(**blobs))
-    failing = replace(federation, method=Touchy(os.getpid(), fails=True))
+    failing = with_method(federation, Touchy(os.getpid(), fails=True))
     before = children()
     todo = [trial("failing", tmp_path, failing), trial("plain", tmp_path, federation)]
     with pytest.raises(RuntimeError, match="ZeroDivisionError: on purpose"):

@@ -23,7 +23,7 @@ from fedtrip.families import METHOD
 from fedtrip.flower.client_app import client_app
 from fedtrip.flower.engine import Tolerance
 from fedtrip.flower.server import run_on_grid
-from fedtrip.runs.folder import read_records
+from fedtrip.runs.folder import Destination, read_records
 
 from .deployment import OFFLINE
 
@@ -43,7 +43,8 @@ def test_every_method_has_the_same_bits_on_a_simulation(tmp_path, monkeypatch):
     @server.main()
     def main(grid, _context):
         for method in METHOD.names():
-            result = run_on_grid(grid, prepare(experiment(method)), tmp_path / method, tolerance=Tolerance())
+            there = Destination(tmp_path / method)
+            result = run_on_grid(grid, prepare(experiment(method)), there, tolerance=Tolerance())
             digests[method] = result.model_sha256
 
     run_simulation(

@@ -8,6 +8,7 @@ import pytest
 
 from fedtrip import Experiment, RoundRecord
 from fedtrip.runs.history import History
+from fedtrip.tasks.interface import ACCURACY
 
 MakeRuns = Callable[..., list[History]]
 
@@ -22,10 +23,18 @@ def make_runs() -> MakeRuns:
             settings = {"momentum": 0.9, "partition": "dirichlet:0.5", "target": 0.9, "rounds": 20, **fields}
             experiment = Experiment(method=method, seed=seed, **settings)
             records = tuple(
-                RoundRecord(t, accuracy, 1.0, (0, 1), bytes_down=1_000_000, bytes_up=500_000, macs=10**9, seconds=0.1)
+                RoundRecord(
+                    t,
+                    {"accuracy": accuracy, "loss": 1.0},
+                    (0, 1),
+                    bytes_down=1_000_000,
+                    bytes_up=500_000,
+                    macs=10**9,
+                    seconds=0.1,
+                )
                 for t, accuracy in enumerate(_accuracies(round_reached), 1)
             )
-            runs.append(History(experiment, records, ended, 0.5, ()))
+            runs.append(History(experiment, ACCURACY, records, ended, 0.5, ()))
         return runs
 
     return make

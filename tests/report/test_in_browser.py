@@ -15,7 +15,7 @@ CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None or DRIVER is None, reason="needs Chromium: apt-get install chromium chromium-driver"
 )
-CHARTS = ("convergence", "rounds", "accuracy", "fairness", "labels")
+CHARTS = ("convergence", "rounds", "final", "fairness", "labels")
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from fedtrip.cli.options import (
     say_code_of_file,
     with_experiment_options,
 )
-from fedtrip.cli.progress import Live, refusals
+from fedtrip.cli.progress import Live, refusals, score_of
 from fedtrip.errors import UserError
 from fedtrip.interruption import Ended, Interruption, how_it_ended
 
@@ -190,8 +190,7 @@ class _Progress:
             if trial.name not in self._events:
                 self._events[trial.name] = self._open_events(trial.out)
             self._events[trial.name](record)
-        accuracy = "" if record.accuracy is None else f": {record.accuracy:.2%}"
-        self._live.advance(trial.name + accuracy, steps)
+        self._live.advance(trial.name + score_of(record, trial.goal), steps)
         if (message := refusals(record)) is not None:
             self._live.warn(f"{trial.name}: {message}")
 
@@ -215,7 +214,7 @@ class _Progress:
 
 def _show(comparison: Comparison, as_json: bool) -> None:
     from fedtrip.comparison.folder import PLOT, REPORT, TABLE
-    from fedtrip.comparison.tables import as_records, cells, further_cells, further_header, further_note, header, note
+    from fedtrip.comparison.tables import as_records, columns, note
 
     for label, runs in comparison.results.items():
         for run in runs:
@@ -230,26 +229,27 @@ def _show(comparison: Comparison, as_json: bool) -> None:
     out.print(f"{comparison.title}, {trials}", style="italic", markup=False, soft_wrap=True)
     wide = out.width >= WIDE
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1 if wide else 0, 0, 1), pad_edge=False)
-    for number, name in enumerate(header(rows)):
-        if number == 0:
-            table.add_column(name, overflow="fold")
-        else:
-            table.add_column(name.replace(" ", "\n", 1), justify="right", no_wrap=True)
+    name, *others = shown = [column for column in columns(rows) if column.on_terminal]
+    table.add_column(name.title, overflow="fold")
+    for column in others:
+        table.add_column(column.title.replace(" ", "\n", 1), justify="right", no_wrap=True)
     best = min((row.rounds.mean for row in rows if not row.censored), default=None)
     for row in rows:
         table.add_row(
-            *map(escape, cells(row, costs_spread=wide)),
+            *(escape(column.cell(row, brief=not wide)) for column in shown),
             style="bold" if row.rounds.mean == best and not row.censored else "",
         )
     out.print(table)
-    out.print(note(rows), style="dim", markup=False)
+    out.print(note(rows, shown), style="dim", markup=False)
     if rows[0].device_seconds is not None:
+        rest = [column for column in columns(rows) if not column.on_terminal]
         further = Table(box=box.SIMPLE_HEAD)
-        for number, name in enumerate(["variant", *further_header(rows)]):
-            further.add_column(name, justify="right" if number else "left")
+        further.add_column(name.title)
+        for column in rest:
+            further.add_column(column.title, justify="right")
         for row in rows:
-            further.add_row(row.variant, *further_cells(row))
+            further.add_row(*(escape(column.text(row)) for column in (name, *rest)))
         out.print(further)
-        out.print(further_note(rows), style="dim", markup=False)
+        out.print(" ".join(column.note for column in rest), style="dim", markup=False)
     names = {"table": TABLE, "plot": PLOT, "report": REPORT}
     out.print("", *(f"{what:<8}{where / name}" for what, name in names.items()), sep="\n", markup=False, soft_wrap=True)

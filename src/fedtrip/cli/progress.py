@@ -14,6 +14,7 @@ from fedtrip.printable import one_line
 
 if TYPE_CHECKING:
     from fedtrip.rounds.record import RoundRecord
+    from fedtrip.tasks.interface import Goal
 
 SECONDS_BETWEEN_LINES = 5.0
 
@@ -62,12 +63,22 @@ class Live:
         self._bar.stop()
 
 
-def note_of(record: RoundRecord, target: float | None) -> str:
-    """Accuracy and loss of a round in a few characters."""
-    if record.accuracy is None:
+def note_of(record: RoundRecord, goal: Goal, target: float | None) -> str:
+    """The goal's score and the loss of a round in a few characters."""
+    if not record.scores:
         return "not evaluated"
-    reached = " ✓" if target is not None and record.accuracy >= target else ""
-    return f"accuracy {record.accuracy:.2%}  loss {record.loss:.3f}{reached}"
+    score, loss = record.scores[goal.score], record.loss
+    reached = " ✓" if target is not None and score is not None and goal.reaches(score, target) else ""
+    told = "not finite" if score is None else goal.shown(score)
+    return f"{goal.score} {told}  loss {'not finite' if loss is None else f'{loss:.3f}'}{reached}"
+
+
+def score_of(record: RoundRecord, goal: Goal) -> str:
+    """The goal's score alone, with what leads it in; nothing for a round that has none."""
+    score = record.scores.get(goal.score)
+    if score is None:
+        return ""
+    return f": {goal.shown(score)}" if goal.is_share else f": {goal.score} {goal.shown(score)}"
 
 
 def refusals(record: RoundRecord) -> str | None:

@@ -6,7 +6,7 @@ import math
 import shlex
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -30,6 +30,9 @@ from fedtrip.errors import UserError
 from fedtrip.families import METHOD
 from fedtrip.interruption import Ended, Interruption, how_it_ended
 from fedtrip.run_engine import RunEngine
+
+if TYPE_CHECKING:
+    from fedtrip.tasks.interface import Goal
 
 
 @with_experiment_options
@@ -133,7 +136,7 @@ def run(
     from fedtrip.experiment.federation import prepare
     from fedtrip.run_engine import on_engine
     from fedtrip.runs.event_files import EventFiles
-    from fedtrip.runs.folder import EXPERIMENT, check_out, read_experiment, unused_folder
+    from fedtrip.runs.folder import EXPERIMENT, Destination, read_experiment, unused_folder
 
     if resume and folder is None:
         if experiment_file is None:
@@ -145,11 +148,12 @@ def run(
     experiment = experiment_from(base, fields, method, settings or [])
     stem = f"{experiment.method.name}-{experiment.model}-{experiment.dataset}-seed{experiment.seed}"
     where = absolute(folder) or unused_folder(stem)
-    check_out(where, overwrite, resume)
+    destination = Destination(where, overwrite, resume, checkpoint_every)
+    destination.check()
     events = EventFiles.of_run(where) if tensorboard else None
-    run_there = on_engine(engine, round_timeout, min_clients, absolute(data_dir), checkpoint_every, client_memory)
+    run_there = on_engine(engine, destination, round_timeout, min_clients, absolute(data_dir), client_memory)
     federation = prepare(experiment, data_dir=absolute(data_dir), progress=not quiet)
-    target = federation.experiment.target
+    target, goal = federation.experiment.target, federation.rules.task.goal
     title = f"{experiment.method.name} on {experiment.dataset}"
     showing = Live(title, experiment.rounds, quiet=quiet)
     with showing as live, events or nullcontext(), Interruption() as interruption:
@@ -157,7 +161,7 @@ def run(
 
         def show(record: Any) -> None:
             nonlocal done
-            live.advance(note_of(record, target), steps=record.round - done)  # a resumed run begins further on
+            live.advance(note_of(record, goal, target), steps=record.round - done)  # a resumed run begins further on
             done = record.round
             if events is not None:
                 events(record)
@@ -167,14 +171,7 @@ def run(
                 interruption.check()
 
         try:
-            result = run_there(
-                federation,
-                out=where,
-                overwrite=overwrite,
-                resume=resume,
-                workers=workers,
-                on_round=show,
-            )
+            result = run_there(federation, workers=workers, on_round=show)
         except Ended as reason:
             there = "" if engine == "local" else f" --engine {engine}"  # the clients' memories are where the nodes are
             how = how_it_ended(reason)
@@ -185,7 +182,7 @@ def run(
     if as_json:
         print_json({**summary, "out": str(where)})
     else:
-        _print_summary(summary, where)
+        _print_summary(summary, goal, where)
     if result.ended is not None:
         err.print(f"[red]ended early:[/] {escape(result.ended)}", soft_wrap=True)
         raise typer.Exit(1)
@@ -199,17 +196,24 @@ def evaluate(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> None:
-    """Test a stored model on its experiment's test set: the accuracy of the final model, after the last round.
+    """Test a stored model on its experiment's test set: the scores of the final model, after the last round.
 
     Example: fedtrip evaluate runs/mine
     """
     from fedtrip.api import evaluate as evaluate_run
+    from fedtrip.tasks.interface import ACCURACY
 
     scores = evaluate_run(run_folder, data_dir=absolute(data_dir), trust=trust)
     if as_json:
         print_json({"run": str(run_folder), **{k: v if math.isfinite(v) else None for k, v in scores.items()}})
     else:
-        shown = [f"{name} of the final model {_shown(name, value)}" for name, value in scores.items() if name != "loss"]
+        shown = [
+            f"{name} of the final model {value:.2%}"
+            if name == ACCURACY.score
+            else f"{name} of the final model {value:.4f}"
+            for name, value in scores.items()
+            if name != "loss"
+        ]
         loss = f"loss {scores['loss']:.4f}"
         out.print(f"{run_folder}: {', '.join([*shown, loss])}", markup=False, soft_wrap=True)
 
@@ -233,16 +237,19 @@ def experiment_from(base: Any, fields: dict[str, Any], method: str | None, setti
     return with_settings(base, name, given)
 
 
-def _print_summary(summary: dict[str, Any], where: Path) -> None:
+def _print_summary(summary: dict[str, Any], goal: Goal, where: Path) -> None:
     target, reached = summary["target"], summary["rounds_to_target"]
+
+    def shown(name: str) -> str:
+        return "none" if summary[name] is None else goal.shown(summary[name])
+
     rows = {
-        f"rounds to {target:.0%}" if target is not None else "target": reached
+        f"rounds to {goal.shown_target(target)}" if target is not None else "target": reached
         if reached is not None
         else ("none" if target is None else f"not reached in {summary['rounds']}"),
-        "final accuracy": _percent(summary["final_accuracy"]) + "  (mean of the last 10 evaluated rounds)",
-        "final model": _percent(summary["final_model_accuracy"])
-        + "  (accuracy of the final model, after the last round)",
-        "best accuracy": _percent(summary["best_accuracy"]),
+        f"final {goal.score}": shown("final_score") + "  (mean of the last 10 evaluated rounds)",
+        "final model": shown("final_model_score") + f"  ({goal.score} of the final model, after the last round)",
+        f"best {goal.score}": shown("best_score"),
         "traffic": f"{summary['megabytes']:.2f} MB, all clients, down and up",
         "computing": f"{summary['gmacs_total']:.2f} GMACs, all clients, forward and backward",
         "paper's GFLOPs": "not declared by the method"
@@ -254,12 +261,3 @@ def _print_summary(summary: dict[str, Any], where: Path) -> None:
     }
     for name, value in rows.items():  # no table: it would cut a digest or a path that is wider than the terminal
         out.print(f"[bold]{name:<16}[/]{escape(str(value))}", soft_wrap=True)
-
-
-def _shown(name: str, value: float) -> str:
-    """A score as people read it: an accuracy in per cent."""
-    return f"{value:.2%}" if name == "accuracy" else f"{value:.4f}"
-
-
-def _percent(value: float | None) -> str:
-    return "none" if value is None else f"{value:.2%}"

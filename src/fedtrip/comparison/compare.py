@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from fedtrip.api import Data, as_dataset
 from fedtrip.comparison.client_device import ClientDevice
-from fedtrip.comparison.folder import PLOT, REPORT, TABLE, check_comparison_folder, comparison_folder, writing
+from fedtrip.comparison.folder import MANIFEST, PLOT, REPORT, TABLE, comparison_folder, writing
 from fedtrip.comparison.tables import as_csv, as_markdown, as_records
 from fedtrip.comparison.trials import Stop, Trial, TrialEngine, check_trial_engine, run_trials
 from fedtrip.comparison.variants import (
@@ -33,6 +33,7 @@ from fedtrip.files.atomic import write_json, write_text
 from fedtrip.one_thread import refuse_inside_a_run
 from fedtrip.report import write_report
 from fedtrip.rounds.record import RoundRecord
+from fedtrip.runs.folder import Destination
 from fedtrip.runs.result import Result
 
 
@@ -100,8 +101,9 @@ def compare(
     check_trial_engine(engine, address)
     variants = make_variants(base, methods or USUAL_METHODS, sweeps or {})
     seeds = range(base.seed, base.seed + trials)
-    check_comparison_folder(where, overwrite, resume)
-    prepared = Preparer(model, None if data is None else as_dataset(data), data_dir, progress=progress)
+    destination = Destination(where, overwrite, resume)
+    destination.check(MANIFEST, "comparison")
+    prepared = Preparer(model, None if data is None else as_dataset(data, base), data_dir, progress=progress)
     federations = [prepared(variant.experiment) for variant in variants]  # all checked before anything is run
     todo = [
         Trial(
@@ -109,11 +111,12 @@ def compare(
             prepare=partial(prepared, variant.experiment.but(seed=seed)),
             out=run_folder(where, variant, seed),
             rounds=variant.experiment.rounds,
+            goal=federation.rules.task.goal,
         )
         for seed in seeds
-        for variant in variants
+        for variant, federation in zip(variants, federations, strict=True)
     ]
-    with comparison_folder(where, variants, seeds, federations, command, overwrite=overwrite, resume=resume):
+    with comparison_folder(destination, variants, seeds, federations, command):
         if watcher is not None:
             watcher.begin(variants, trials)
         told = watcher.round if watcher is not None else None

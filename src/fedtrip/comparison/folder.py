@@ -15,32 +15,23 @@ from fedtrip.experiment.federation import Federation
 from fedtrip.files.atomic import write_json
 from fedtrip.files.lock import FolderLock
 from fedtrip.runs.checkpoint import Checkpoint
-from fedtrip.runs.folder import CHECKPOINT, EXPERIMENT, check_folder, remove_run
+from fedtrip.runs.folder import CHECKPOINT, EXPERIMENT, Destination, remove_run
 
 MANIFEST = "comparison.json"
 TABLE, PLOT, REPORT = "table.md", "convergence.png", "report.html"
 OTHERS = ("table.csv", "table.json")
 
 
-def check_comparison_folder(out: Path, overwrite: bool, resume: bool) -> None:
-    """Refuse a folder that cannot be used; nothing is created."""
-    if overwrite and resume:
-        raise UserError("--overwrite and --resume exclude each other; accepted: one of them")
-    check_folder(out, MANIFEST, "comparison", overwrite or resume, " or --resume")
-
-
 @contextmanager
 def comparison_folder(
-    out: Path,
+    destination: Destination,
     variants: Sequence[Variant],
     seeds: Sequence[int],
     federations: Sequence[Federation],
     command: str | None,
-    *,
-    overwrite: bool,
-    resume: bool,
 ) -> Iterator[None]:
-    """The folder, locked, with the manifest of this comparison in it; an earlier comparison goes unless `resume`."""
+    """The folder, locked, with the manifest of this comparison in it; an earlier comparison goes unless resumed."""
+    out = destination.out
     manifest = {
         "variants": {variant.label: variant.folder for variant in variants},
         "seeds": list(seeds),
@@ -52,8 +43,8 @@ def comparison_folder(
         out.mkdir(parents=True, exist_ok=True)
         lock = FolderLock(out)
     try:
-        check_comparison_folder(out, overwrite, resume)  # again: another process may have written until now
-        if resume and (out / MANIFEST).is_file():
+        destination.check(MANIFEST, "comparison")  # again: another process may have written until now
+        if destination.resume and (out / MANIFEST).is_file():
             _check_same(out, manifest)
         else:
             with writing(out):

@@ -33,7 +33,7 @@ from fedtrip.interruption import handlers_kept
 from fedtrip.rounds.ram import budget
 from fedtrip.rounds.record import RoundRecord
 from fedtrip.runs.checkpoint import Checkpoint
-from fedtrip.runs.folder import CHECKPOINT, EXPERIMENT, SUMMARY
+from fedtrip.runs.folder import CHECKPOINT, EXPERIMENT, SUMMARY, Destination
 
 Files = dict[str, bytes | None]
 """A folder's content by relative path; None for a file that is gone."""
@@ -157,8 +157,7 @@ def stream_trial(path: list[str], packed: bytes, dataset: DataSet, begun: Files)
             try:
                 run_federation(
                     work.with_data(dataset),
-                    out=out,
-                    resume=True,
+                    destination=Destination(out, resume=True),
                     workers=1,
                     client_memory=budget(sharing=os.cpu_count() or 1),
                     on_round=lambda r: news.put(News(r, changed())),

@@ -1,40 +1,212 @@
-"""A comparison's rows as text: for the terminal, Markdown, CSV and JSON, all from the same cells."""
+"""A comparison's rows as tables: one list of columns for the terminal, Markdown, CSV, JSON and the report."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fedtrip.comparison.client_device import FORMULA
 from fedtrip.comparison.variants import Row
 from fedtrip.runs.history import LAST_ROUNDS
 from fedtrip.statistics import Estimate, Ratio
+from fedtrip.tasks.interface import Goal
 
-FINAL_ACCURACY = f"Final accuracy: mean of the last {LAST_ROUNDS} evaluated rounds."
 BOUND_WORDS = {">": "at least ('>')", "<": "at most ('<')", "?": "at least or at most ('?')"}
+ABBREVIATED = {"accuracy": "acc."}
+"""Scores whose names are too long for the title of a column."""
+LAST_FIRST = 1e300
+"""Sorts cells without a number behind all others."""
+
+Datum = str | float | Estimate | Ratio | None
+Of = Callable[[Row], Datum]
 
 
-def note(rows: Sequence[Row]) -> str:
-    """How to read the table: of its columns and marks those that it has."""
-    told = ["Mean ± standard deviation over trials."] if any(row.trials > 1 for row in rows) else []
-    if any(row.target is not None for row in rows):
-        censored = any(row.censored and row.target is not None for row in rows)
-        marked = "; '>' marks means in which a run that never got there counts as its last round" if censored else ""
-        told.append(f"Rounds to target: first round with test accuracy ≥ target{marked}.")
-        told += _note_on_speedups([row.speedup for row in rows if row.speedup is not None])
-    told.append(FINAL_ACCURACY)
-    if any(row.gflops is not None for row in rows):
-        told.append("GFLOPs: the paper's accounting, one client, forward passes and attaching operations.")
+@dataclass(frozen=True)
+class Entry:
+    """A value for programs: its name, and what a CSV file has of it, each in a column of its own."""
+
+    name: str
+    of: Of
+    parts: tuple[str, ...] = ()
+    """none for a number or a text"""
+
+    def names(self) -> list[str]:
+        """The titles of its columns in a CSV file."""
+        return [f"{self.name}_{part}" for part in self.parts] or [self.name]
+
+    def values(self, row: Row) -> list[Any]:
+        """A row's cells below them."""
+        value = self.of(row)
+        return [getattr(value, part, None) for part in self.parts] if self.parts else [value]
+
+
+def an_estimate(name: str, of: Callable[[Row], Estimate | None]) -> Entry:
+    """A mean over the trials."""
+    return Entry(name, of, ("mean", "std"))
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the table, in all its forms."""
+
+    title: str
+    text: Callable[[Row], str]
+    """a row's cell, as people read it"""
+    sort: Callable[[Row], float | str]
+    """what the cell is sorted by"""
+    data: tuple[Entry, ...]
+    """its values for programs"""
+    note: str = ""
+    """how to read it"""
+    brief: Callable[[Row], str] | None = None
+    """the cell where there is little room, if it is another"""
+    on_terminal: bool = True
+    """whether a terminal has room for it at all"""
+    is_shown: bool = True
+    """whether people get it; programs always do"""
+
+    def cell(self, row: Row, *, brief: bool = False) -> str:
+        """A row's cell."""
+        return self.brief(row) if brief and self.brief is not None else self.text(row)
+
+
+def columns(rows: Sequence[Row], *, every: bool = False) -> list[Column]:
+    """The columns of a table of these rows; with `every` also those that only programs get."""
+    names = (
+        Entry("variant", lambda row: row.variant),
+        Entry("method", lambda row: row.method),
+        Entry("trials", lambda row: row.trials),
+    )
+    variant = Column("variant", lambda row: row.variant, lambda row: row.variant, names)
+    made = [variant, *_to_target(rows), _final_score(rows), *_costs(rows), *_further_costs(rows)]
+    return [column for column in made if column.is_shown or every]
+
+
+def _to_target(rows: Sequence[Row]) -> list[Column]:
+    """Rounds to target, how many trials got there, and the speed-up."""
+    goal, targets = _goal(rows), {row.target for row in rows}
+    only = targets.pop() if len(targets) == 1 else None
+    some = any(row.target is not None for row in rows)
+    score = goal.score if goal is not None else "score"
+    marked = "; '>' marks means in which a run that never got there counts as its last round"
+    met = "as good as the target" if goal is None else f"{goal.sign} target"
+    how = f"Rounds to target: first round with test {score} {met}{marked if any(map(_bound, rows)) else ''}."
+    speedups = [row.speedup for row in rows if row.speedup is not None]
+    return [
+        Column(
+            f"rounds to {goal.shown_target(only)}" if only is not None and goal is not None else "rounds to target",
+            lambda row: _bound(row) + _spread(row.rounds, 1) if row.target is not None else "no target",
+            lambda row: LAST_FIRST if row.target is None else row.rounds.mean + 0.5 * bool(row.censored),  # a bound
+            (Entry("target", lambda row: row.target), an_estimate("rounds", lambda row: row.rounds)),
+            note=how if some else "",
+        ),
+        Column(
+            "reached",
+            lambda row: f"{row.trials - row.censored}/{row.trials}" if row.target is not None else "–",
+            lambda row: LAST_FIRST if row.target is None else (row.trials - row.censored) / row.trials,
+            (Entry("censored", lambda row: row.censored),),
+        ),
+        Column(
+            "speed-up [95 %]",
+            lambda row: interval(row.speedup) if row.target is not None else "–",
+            lambda row: LAST_FIRST if row.target is None or row.speedup is None else row.speedup.mean,
+            (Entry("speedup", lambda row: row.speedup, ("mean", "low", "high", "bound", "left_out")),),
+            note=_note_on_speedups(speedups) if some else "",
+        ),
+    ]
+
+
+def _final_score(rows: Sequence[Row]) -> Column:
+    goal = _goal(rows)
+    name = goal.score if goal is not None else "score"
+    return Column(
+        f"final {ABBREVIATED.get(name, name)}" + (" %" if goal is not None and goal.is_share else ""),
+        lambda row: "none" if row.final_score is None else score_with_spread(row.goal, row.final_score),
+        lambda row: LAST_FIRST if row.final_score is None else row.final_score.mean,
+        (an_estimate(f"final_{name}", lambda row: row.final_score),),
+        note=f"Final {name}: mean of the last {LAST_ROUNDS} evaluated rounds.",
+    )
+
+
+def _costs(rows: Sequence[Row]) -> list[Column]:
+    """What a terminal has room for."""
+    declared = any(row.gflops is not None for row in rows)
     extent = "to target" if any(row.target is not None for row in rows) else "those of the whole run"
-    return " ".join([*told, f"MB: all clients, down and up. Costs are {extent}."])
+
+    def gflops(row: Row, spread: bool) -> str:
+        return "not declared" if row.gflops is None else _bound(row) + _spread(row.gflops, 3, spread=spread)
+
+    def megabytes(row: Row, spread: bool) -> str:
+        return _bound(row) + _spread(row.megabytes, 2, spread=spread)
+
+    return [
+        Column(
+            "GFLOPs",
+            lambda row: gflops(row, spread=True),
+            lambda row: LAST_FIRST if row.gflops is None else row.gflops.mean,
+            (an_estimate("gflops", lambda row: row.gflops),),
+            note="GFLOPs: the paper's accounting, one client, forward passes and attaching operations." * declared,
+            brief=lambda row: gflops(row, spread=False),
+        ),
+        Column(
+            "MB",
+            lambda row: megabytes(row, spread=True),
+            lambda row: row.megabytes.mean,
+            (an_estimate("megabytes", lambda row: row.megabytes),),
+            note=f"MB: all clients, down and up. Costs are {extent}.",
+            brief=lambda row: megabytes(row, spread=False),
+        ),
+    ]
 
 
-def _note_on_speedups(speedups: Sequence[Ratio]) -> list[str]:
+def _further_costs(rows: Sequence[Row]) -> list[Column]:
+    """What it has no room for."""
+    estimated = rows[0].device_seconds is not None
+
+    def seconds(row: Row) -> str:
+        return "–" if row.device_seconds is None else _bound(row) + _spread(row.device_seconds, 1)
+
+    return [
+        Column(
+            "GMACs",
+            lambda row: _bound(row) + _spread(row.gmacs, 2),
+            lambda row: row.gmacs.mean,
+            (an_estimate("gmacs", lambda row: row.gmacs),),
+            note="GMACs: ours, all clients and the server, forward and backward.",
+            on_terminal=False,
+        ),
+        Column(
+            "kB kept",
+            lambda row: f"{row.client_megabytes * 1e3:.0f}",
+            lambda row: row.client_megabytes,
+            (Entry("client_megabytes", lambda row: row.client_megabytes),),
+            note="kB kept: what a client stores between its rounds.",
+            on_terminal=False,
+        ),
+        Column(
+            "s (estimate)",
+            seconds,
+            lambda row: LAST_FIRST if row.device_seconds is None else row.device_seconds.mean,
+            (an_estimate("device_seconds", lambda row: row.device_seconds),),
+            note=f"s (estimate): {FORMULA}.",
+            on_terminal=False,
+            is_shown=estimated,
+        ),
+    ]
+
+
+def note(rows: Sequence[Row], shown: Sequence[Column]) -> str:
+    """How to read a table with these columns."""
+    means = ["Mean ± standard deviation over trials."] if any(row.trials > 1 for row in rows) else []
+    return " ".join([*means, *(column.note for column in shown if column.note)])
+
+
+def _note_on_speedups(speedups: Sequence[Ratio]) -> str:
     if not speedups:
-        return []
+        return ""
     told = "Speed-up: fedavg's rounds over the method's"
     if any(ratio.low is not None for ratio in speedups):
         told += ", geometric mean paired by seed, 95 % interval"
@@ -44,57 +216,16 @@ def _note_on_speedups(speedups: Sequence[Ratio]) -> list[str]:
     partial = next((ratio for ratio in speedups if ratio.left_out), None)
     if partial is not None:
         told += f"; {_counted(partial)}: on the other seeds neither reached the target"
-    return [f"{told}."]
-
-
-def header(rows: Sequence[Row]) -> list[str]:
-    """Column titles."""
-    targets = {row.target for row in rows}
-    only = targets.pop() if len(targets) == 1 else None
-    rounds = f"rounds to {only:.0%}" if only is not None else "rounds to target"
-    return ["variant", rounds, "reached", "speed-up [95 %]", "final acc. %", "GFLOPs", "MB"]
-
-
-def further_header(rows: Sequence[Row]) -> list[str]:
-    """Titles of the columns for which a terminal has no room."""
-    return ["GMACs", "kB kept", *(["s (estimate)"] if rows[0].device_seconds is not None else [])]
-
-
-def further_note(rows: Sequence[Row]) -> str:
-    """How to read these columns."""
-    return (
-        "GMACs: ours, all clients and the server, forward and backward. kB kept: what a client stores between its "
-        "rounds." + (f" s (estimate): {FORMULA}." if rows[0].device_seconds is not None else "")
-    )
-
-
-def further_cells(row: Row) -> list[str]:
-    """One row's cells below them."""
-    bound = ">" if row.censored and row.target is not None else ""
-    estimated = [] if row.device_seconds is None else [bound + _spread(row.device_seconds, 1)]
-    return [bound + _spread(row.gmacs, 2), f"{row.client_megabytes * 1e3:.0f}", *estimated]
-
-
-def cells(row: Row, *, costs_spread: bool = True) -> list[str]:
-    """One row's cells, as shown to people; the costs with or without their deviations."""
-    bound = ">" if row.censored and row.target is not None else ""
-    return [
-        row.variant,
-        bound + _spread(row.rounds, 1) if row.target is not None else "no target",
-        f"{row.trials - row.censored}/{row.trials}" if row.target is not None else "–",
-        interval(row.speedup) if row.target is not None else "–",
-        _spread(row.final_accuracy, 2, scale=100),
-        bound + _spread(row.gflops, 3, spread=costs_spread) if row.gflops is not None else "not declared",
-        bound + _spread(row.megabytes, 2, spread=costs_spread),
-    ]
+    return f"{told}."
 
 
 def as_markdown(rows: Sequence[Row], title: str) -> str:
     """A Markdown page with the table and how to read it."""
-    titles = [*header(rows), *further_header(rows)]
-    lines = [titles, ["---"] * len(titles), *([*cells(row), *further_cells(row)] for row in rows)]
+    shown = columns(rows)
+    lines = [[column.title for column in shown], ["---"] * len(shown)]
+    lines += [[column.text(row) for column in shown] for row in rows]
     table = "\n".join(map(markdown_row, lines))
-    return f"# {title}\n\n{table}\n\n{note(rows)} {further_note(rows)}\n"
+    return f"# {title}\n\n{table}\n\n{note(rows, shown)}\n"
 
 
 def markdown_row(texts: Sequence[str]) -> str:
@@ -104,35 +235,41 @@ def markdown_row(texts: Sequence[str]) -> str:
 
 def as_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Everything, as plain JSON data."""
-    return [asdict(row) for row in rows]
+    entries = [entry for column in columns(rows, every=True) for entry in column.data]
+    return [{entry.name: _plain(entry.of(row)) for entry in entries} for row in rows]
 
 
 def as_csv(rows: Sequence[Row]) -> str:
-    """Numbers only, one column each."""
+    """Numbers only, one column each: first what is one number, then means with deviations, then ratios."""
+    entries = [entry for column in columns(rows, every=True) for entry in column.data]
+    entries.sort(key=lambda entry: len(entry.parts))
     buffer = io.StringIO()
-    records = [_flat(row) for row in rows]
-    writer = csv.DictWriter(buffer, fieldnames=list(records[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow([name for entry in entries for name in entry.names()])
+    writer.writerows([[value for entry in entries for value in entry.values(row)] for row in rows])
     return buffer.getvalue()
 
 
-def _flat(row: Row) -> dict[str, Any]:
-    flat: dict[str, Any] = {
-        "variant": row.variant,
-        "method": row.method,
-        "trials": row.trials,
-        "target": row.target,
-        "censored": row.censored,
-    }
-    flat["client_megabytes"] = row.client_megabytes
-    for name in ("rounds", "final_accuracy", "gflops", "megabytes", "gmacs", "device_seconds"):
-        value: Estimate | None = getattr(row, name)
-        flat[f"{name}_mean"] = None if value is None else value.mean
-        flat[f"{name}_std"] = None if value is None else value.std
-    for name in ("mean", "low", "high", "bound", "left_out"):
-        flat[f"speedup_{name}"] = None if row.speedup is None else getattr(row.speedup, name)
-    return flat
+def _plain(value: Datum) -> Any:
+    return asdict(value) if isinstance(value, (Estimate, Ratio)) else value
+
+
+def _goal(rows: Sequence[Row]) -> Goal | None:
+    """The goal, if all rows have the same."""
+    goals = {row.goal for row in rows}
+    return goals.pop() if len(goals) == 1 else None
+
+
+def _bound(row: Row) -> str:
+    """The mark of a mean in which a run counts that never got there."""
+    return ">" if row.censored and row.target is not None else ""
+
+
+def score_with_spread(goal: Goal, value: Estimate) -> str:
+    """A score in the goal's unit: a share in per cent, without the sign."""
+    if goal.is_share:
+        return _spread(value, 2, scale=100)
+    return f"{value.mean:.4g}" + ("" if value.std is None else f"±{value.std:.2g}")
 
 
 def _spread(value: Estimate, digits: int, scale: float = 1.0, *, spread: bool = True) -> str:

@@ -23,6 +23,8 @@ from fedtrip.experiment.federation import Federation, PackedFederation
 from fedtrip.interruption import Interruption
 from fedtrip.rounds.ram import budget
 from fedtrip.rounds.record import RoundRecord
+from fedtrip.runs.folder import Destination
+from fedtrip.tasks.interface import ACCURACY, Goal
 
 ATTEMPTS = 3
 DONE, STOP = "done", "stop"
@@ -40,6 +42,8 @@ class Trial:
     prepare: Callable[[], Federation]
     out: Path
     rounds: int
+    goal: Goal = ACCURACY
+    """the score that its target is about"""
 
 
 OnTrialRound = Callable[[Trial, RoundRecord], None]
@@ -79,7 +83,9 @@ def run_trials(
                 if stop():
                     raise KeyboardInterrupt
 
-            run_federation(trial.prepare(), out=trial.out, resume=True, workers=workers, on_round=told)
+            run_federation(
+                trial.prepare(), destination=Destination(trial.out, resume=True), workers=workers, on_round=told
+            )
             yield trial
         return
     with _TrialPool(count) as pool:
@@ -206,7 +212,11 @@ def serve(connection: Connection, work: Handover, out: Path, client_memory: int)
         try:
             with Interruption():  # SIGTERM, of the parent or of who sends it to all, gives up the round under way
                 run_federation(
-                    work.federation(), out=out, resume=True, workers=1, client_memory=client_memory, on_round=told
+                    work.federation(),
+                    destination=Destination(out, resume=True),
+                    workers=1,
+                    client_memory=client_memory,
+                    on_round=told,
                 )
         except _Stopped:
             answer(connection, STOP)

@@ -21,6 +21,7 @@ from fedtrip.files.atomic import file_name
 from fedtrip.runs.history import History
 from fedtrip.runs.result import Result
 from fedtrip.statistics import Estimate, Ratio, estimate, paired_ratio
+from fedtrip.tasks.interface import Goal
 
 BASELINE = "fedavg"
 PAPER_METHODS = ("fedtrip", "fedavg", "fedprox", "slowmo", "moon", "feddyn")
@@ -89,7 +90,10 @@ class Row:
     speedup: Ratio | None
     """over FedAvg with the same settings, paired by seed; None without FedAvg, for FedAvg itself, and where neither
     reached the target on any seed"""
-    final_accuracy: Estimate
+    goal: Goal
+    """the score that the target is about"""
+    final_score: Estimate | None
+    """None where a run has none, because its errors were never finite; an accuracy is 0 then"""
     gflops: Estimate | None
     megabytes: Estimate
     gmacs: Estimate
@@ -108,6 +112,7 @@ def summarise(
     rows = []
     for variant in variants:
         runs = results[variant.label]
+        target = runs[0].experiment.target
         rounds, censored = rounds_to_target(runs)
         baselines = [
             results[other.label]
@@ -117,7 +122,7 @@ def summarise(
             and same_seeds(results[other.label], runs)
         ]
         with_baseline = baselines and variant.experiment.method.name != BASELINE
-        needed = [run.rounds_to(run.experiment.target or 2.0) or len(run.records) for run in runs]
+        needed = [_reached(run) or len(run.records) for run in runs]
         spent = [run.costs(n) for run, n in zip(runs, needed, strict=True)]
         gflops = [cost["gflops"] for cost in spent if cost["gflops"] is not None]
         rows.append(
@@ -125,11 +130,12 @@ def summarise(
                 variant=variant.label,
                 method=variant.experiment.method.name,
                 trials=len(runs),
-                target=runs[0].experiment.target,
+                target=target,
                 rounds=estimate(rounds),
                 censored=sum(censored),
                 speedup=rounds_ratio(baselines[0], runs) if with_baseline else None,
-                final_accuracy=estimate([run.final_accuracy or 0.0 for run in runs]),
+                goal=runs[0].goal,
+                final_score=_final_score(runs),
                 gflops=estimate(gflops) if len(gflops) == len(runs) else None,
                 megabytes=estimate([cost["megabytes"] or 0.0 for cost in spent]),
                 gmacs=estimate([cost["gmacs"] or 0.0 for cost in spent]),
@@ -144,9 +150,21 @@ def summarise(
 
 def rounds_to_target(runs: Sequence[History]) -> tuple[list[float], list[bool]]:
     """Each run's rounds to its target, and whether it never got there: then it counts as its last planned round."""
-    reached = [run.rounds_to(run.experiment.target) if run.experiment.target is not None else None for run in runs]
+    reached = [_reached(run) for run in runs]
     rounds = [float(r if r is not None else run.experiment.rounds) for r, run in zip(reached, runs, strict=True)]
     return rounds, [r is None for r in reached]
+
+
+def _reached(run: History) -> int | None:
+    return None if run.experiment.target is None else run.rounds_to(run.experiment.target)
+
+
+def _final_score(runs: Sequence[History]) -> Estimate | None:
+    """The runs' final scores; one without any counts as 0 where that is the worst there is."""
+    worst = 0.0 if runs[0].goal.is_share and runs[0].goal.higher_is_better else None
+    scores = [worst if run.final_score is None else run.final_score for run in runs]
+    found = [score for score in scores if score is not None]
+    return estimate(found) if len(found) == len(runs) else None
 
 
 def same_seeds(one: Sequence[History], other: Sequence[History]) -> bool:

@@ -30,28 +30,30 @@ def from_arrays(
     std: Numbers | None = None,
     classes: int | None = None,
 ) -> DataSet:
-    """A data set from inputs (n, features), (n, H, W) or (n, C, H, W) and integer labels (n,) from 0.
+    """A data set from inputs (n, features), (n, H, W) or (n, C, H, W) and integer labels (n,) from 0, or numbers (n,).
 
     uint8 inputs are pixels, kept as they are and scaled to [0, 1] when used; all others become float32. Memory is
     shared with the arrays given where type and layout allow it. `classes` is the largest label of both sets plus
-    one, unless given. `client_train` names the client, 0 … N−1, of each training sample. `mean` and `std` (one
+    one, unless given; with 0 there are none, and the targets are floating-point numbers, as for the task regression.
+    `client_train` names the client, 0 … N−1, of each training sample. `mean` and `std` (one
     number, or one for each channel) are measured on the training set unless given.
     """
     train, test = as_inputs("x_train", x_train), as_inputs("x_test", x_test)
     if train.shape[1:] != test.shape[1:] or train.dtype != test.dtype:
         raise UserError(f"x_test holds samples of {_describe(test)}, but x_train of {_describe(train)}")
-    train_labels = as_labels("y_train", y_train, len(train))
-    test_labels = as_labels("y_test", y_test, len(test))
-    counted = int(max(train_labels.max(), test_labels.max())) + 1
+    as_targets = as_numbers if classes == 0 else as_labels
+    train_targets = as_targets("y_train", y_train, len(train))
+    test_targets = as_targets("y_test", y_test, len(test))
+    counted = 0 if classes == 0 else int(max(train_targets.max(), test_targets.max())) + 1
     if classes is not None and classes < counted:
         raise UserError(f"classes = {classes}, but the labels go up to {counted - 1}; give at least {counted}")
     means, stds = normalisation(train, mean, std)
     return DataSet(
         name=name,
         x_train=train,
-        y_train=train_labels,
+        y_train=train_targets,
         x_test=test,
-        y_test=test_labels,
+        y_test=test_targets,
         classes=counted if classes is None else classes,
         mean=means,
         std=stds,
@@ -68,13 +70,17 @@ def from_clients(
     std: Numbers | None = None,
     classes: int | None = None,
 ) -> DataSet:
-    """A data set already split: one (inputs, labels) pair for each client, and one test set for all of them."""
+    """A data set already split: one (inputs, labels) pair for each client, and one test set for all of them.
+
+    With `classes=0` the labels are floating-point numbers, as for the task regression.
+    """
     if not pairs:
         raise UserError("there are no clients; give at least one (inputs, labels) pair")
-    inputs, labels = [], []
+    as_targets = as_numbers if classes == 0 else as_labels
+    inputs, targets = [], []
     for client, (x, y) in enumerate(pairs):
         inputs.append(as_inputs(f"x of client {client}", x))
-        labels.append(as_labels(f"y of client {client}", y, len(inputs[-1])))
+        targets.append(as_targets(f"y of client {client}", y, len(inputs[-1])))
         if inputs[-1].shape[1:] != inputs[0].shape[1:] or inputs[-1].dtype != inputs[0].dtype:
             raise UserError(
                 f"x of client {client} holds samples of {_describe(inputs[-1])}, but client 0 of {_describe(inputs[0])}"
@@ -82,7 +88,7 @@ def from_clients(
     sizes = torch.tensor([len(x) for x in inputs])
     return from_arrays(
         torch.cat(inputs),
-        torch.cat(labels),
+        torch.cat(targets),
         *test,
         client_train=torch.repeat_interleave(torch.arange(len(pairs)), sizes),
         name=name,
@@ -103,15 +109,7 @@ def as_inputs(name: str, array: Array) -> Tensor:
     if 0 in values.shape:
         raise UserError(f"{name} has the shape {values.shape}: it is empty")
     if values.dtype != np.uint8:
-        # A float64 beyond float32's range becomes infinite here and is refused below.
-        with np.errstate(over="ignore"):
-            values = values.astype(np.float32, copy=False)
-        finite = np.isfinite(values.reshape(len(values), -1)).all(axis=1)
-        if not finite.all():
-            raise UserError(
-                f"{name} has values that are NaN, infinite or beyond float32 in {np.count_nonzero(~finite):,} of "
-                f"{len(values):,} samples, first in sample {int(np.argmin(finite))}"
-            )
+        values = _as_float32(name, values)
     if values.ndim == 3:
         values = values[:, None]
     return _as_tensor(values)
@@ -119,13 +117,44 @@ def as_inputs(name: str, array: Array) -> Tensor:
 
 def as_labels(name: str, array: Array, count: int) -> Tensor:
     """Labels of `count` samples as int64, each a class number from 0."""
-    values = _as_integers(name, array, count)
+    values = _as_integers(name, array, count, ", or any number with task regression (classes=0)")
     lowest, highest = int(values.min()), int(values.max())
     if lowest < 0:
         raise UserError(f"{name} has the label {lowest}; labels are numbered from 0")
     if highest >= MOST_CLASSES:
         raise UserError(f"{name} has the label {highest}; at most {MOST_CLASSES:,} classes are accepted")
     return _as_tensor(values)
+
+
+def as_numbers(name: str, array: Array, count: int) -> Tensor:
+    """Targets of `count` samples as float32, all finite."""
+    values = _as_numpy(name, array)
+    _check_length(name, values, count, "number")
+    if values.dtype.kind != "f":
+        raise UserError(
+            f"{name} holds integers, of type {values.dtype}; accepted: floating-point targets, or task classification"
+        )
+    return _as_tensor(_as_float32(name, values))
+
+
+def _as_float32(name: str, values: NDArray[Any]) -> NDArray[np.float32]:
+    """The values as float32, or an error where one is not finite."""
+    with np.errstate(over="ignore"):  # a float64 beyond float32's range becomes infinite here and is refused below
+        values = values.astype(np.float32, copy=False)
+    finite = np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+    if not finite.all():
+        raise UserError(
+            f"{name} has values that are NaN, infinite or beyond float32 in {np.count_nonzero(~finite):,} of "
+            f"{len(values):,} samples, first in sample {int(np.argmin(finite))}"
+        )
+    return values
+
+
+def _check_length(name: str, values: NDArray[Any], count: int, what: str) -> None:
+    if values.ndim != 1:
+        raise UserError(f"{name} has the shape {values.shape}; it must be ({count},): one {what} for each sample")
+    if len(values) != count:
+        raise UserError(f"{name} has {len(values):,} entries for {count:,} samples")
 
 
 def _as_clients(array: Array, count: int) -> Tensor:
@@ -142,16 +171,13 @@ def _as_clients(array: Array, count: int) -> Tensor:
     return _as_tensor(values)
 
 
-def _as_integers(name: str, array: Array, count: int) -> NDArray[np.int64]:
+def _as_integers(name: str, array: Array, count: int, also: str = "") -> NDArray[np.int64]:
     values = _as_numpy(name, array)
-    if values.ndim != 1:
-        raise UserError(f"{name} has the shape {values.shape}; it must be ({count},): one integer for each sample")
-    if len(values) != count:
-        raise UserError(f"{name} has {len(values):,} entries for {count:,} samples")
+    _check_length(name, values, count, "integer")
     # Exact in float64 and int64 alike, so that the conversion below changes nothing.
     wrong = values != np.rint(values) if values.dtype.kind == "f" else np.zeros(0, dtype=bool)
     if wrong.any():
-        raise UserError(f"{name} has {values[wrong][0]}, which is not an integer")
+        raise UserError(f"{name} has {values[wrong][0]}, which is not an integer; accepted: integers from 0{also}")
     if values.dtype.kind in "fu" and values.max() >= 2**53:
         raise UserError(f"{name} has {values.max()}, which is too large")
     if values.dtype.kind == "f" and values.min() <= -(2**53):

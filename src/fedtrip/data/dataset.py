@@ -24,6 +24,7 @@ class DataSet:
     x_test: Tensor
     y_test: Tensor
     classes: int
+    """how many there are, labels being 0 to classes − 1; 0 if the targets are numbers (float32)"""
     mean: tuple[float, ...]
     std: tuple[float, ...]
     client_train: Tensor | None = None

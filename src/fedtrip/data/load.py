@@ -30,19 +30,23 @@ def load_dataset(
     mean: Numbers | None = None,
     std: Numbers | None = None,
     progress: bool = True,
+    numbers: bool = False,
 ) -> DataSet:
     """Load a data set of the catalogue by its name, `idx:FOLDER` (four idx files) or `npz:FILE`.
 
     A set of the catalogue is looked for in `data_dir` alone if given; otherwise in the folder that FEDTRIP_DATA
     names, in the user's cache and in the system's folders, and downloaded into the cache if it is in none of them.
-    `mean` and `std` replace the set's own normalisation; `progress` shows a download on stderr.
+    `mean` and `std` replace the set's own normalisation; `progress` shows a download on stderr. With `numbers` the
+    targets of an .npz file are floating-point numbers, as for the task regression; all other sets have classes.
     """
     kind, _, place = spec.partition(":")
     if kind in ("idx", "npz"):
         if not place:
             raise UserError(f"data set '{spec}' names no place; write {'idx:FOLDER' if kind == 'idx' else 'npz:FILE'}")
-        read = _load_idx_folder if kind == "idx" else _load_npz
-        return read(Path(place).expanduser(), mean, std)
+        folder_or_file = Path(place).expanduser()
+        if kind == "idx":
+            return _load_idx_folder(folder_or_file, mean, std)
+        return _load_npz(folder_or_file, mean, std, numbers)
     known = known_set(spec)
     mean, std = known.mean if mean is None else mean, known.std if std is None else std
     if known.format == "digits":
@@ -96,7 +100,7 @@ def _load_idx_folder(folder: Path, mean: Numbers | None, std: Numbers | None) ->
         raise UserError(f"{folder}: {error}") from error
 
 
-def _load_npz(path: Path, mean: Numbers | None, std: Numbers | None) -> DataSet:
+def _load_npz(path: Path, mean: Numbers | None, std: Numbers | None, numbers: bool) -> DataSet:
     arrays = read_npz(path)
     try:
         return from_arrays(
@@ -105,6 +109,7 @@ def _load_npz(path: Path, mean: Numbers | None, std: Numbers | None) -> DataSet:
             name=f"npz:{path.stem}",
             mean=mean,
             std=std,
+            classes=0 if numbers else None,
         )
     except UserError as error:
         raise UserError(f"{path}: {error}") from error

@@ -10,9 +10,10 @@ from fedtrip.errors import UserError
 from fedtrip.experiment.defaults import default_samples, default_target
 from fedtrip.experiment.description import Count, Experiment, Finite, Rate
 from fedtrip.experiment.rules import Rules
+from fedtrip.tasks.interface import ACCURACY, Task
 
-CLIENTS, PER_ROUND, PARTITION = 10, 4, "dirichlet:0.5"
-"""The setting of most of the paper's runs."""
+CLIENTS, PER_ROUND, PARTITION, WITHOUT_CLASSES = 10, 4, "dirichlet:0.5", "iid"
+"""The setting of most of the paper's runs, and the partition where there are no classes to divide by."""
 
 
 class CompleteExperiment(Experiment):
@@ -58,7 +59,7 @@ def complete(experiment: Experiment, rules: Rules, data: DataFacts) -> CompleteE
         raise UserError(f"per_round is {experiment.per_round}; accepted: at most the number of clients, {clients}")
     if split is not None and experiment.samples_per_client is not None:
         raise UserError("samples_per_client has no meaning: the data come split; accepted: leave it out")
-    target = experiment.target or default_target(experiment.dataset, experiment.model)
+    target = _target(experiment, rules.task)
     if experiment.stop_at_target and target is None:
         raise UserError("stop_at_target needs a target, which this data set has none of; accepted: give a target too")
     per_round = experiment.per_round or min(PER_ROUND, clients)
@@ -69,7 +70,7 @@ def complete(experiment: Experiment, rules: Rules, data: DataFacts) -> CompleteE
         samples = experiment.samples_per_client or default_samples(experiment.dataset, data.samples, clients)
     return CompleteExperiment.of(
         experiment.but(
-            partition=experiment.partition or ("given" if split is not None else PARTITION),
+            partition=experiment.partition or _partition(split is not None, rules.task),
             clients=clients,
             per_round=per_round,
             samples_per_client=samples,
@@ -80,3 +81,21 @@ def complete(experiment: Experiment, rules: Rules, data: DataFacts) -> CompleteE
             **rules.choices(),
         )
     )
+
+
+def _target(experiment: Experiment, task: Task) -> float | None:
+    """The target; by default the paper's, where the goal is the paper's."""
+    if experiment.target is None:
+        return default_target(experiment.dataset, experiment.model) if task.goal == ACCURACY else None
+    try:
+        task.goal.check_target(experiment.target)
+    except ValueError as problem:
+        raise UserError(str(problem)) from None
+    return experiment.target
+
+
+def _partition(is_split: bool, task: Task) -> str:
+    """The partition, if nothing was said."""
+    if is_split:
+        return "given"
+    return PARTITION if task.targets == "classes" else WITHOUT_CLASSES

@@ -45,7 +45,7 @@ def changed(base: Experiment, **changes: Any) -> Experiment:
         if known is not None and base.samples_per_client == known.samples_per_client:
             left_open["samples_per_client"] = None
     elsewhere = (new.dataset, new.model) != (base.dataset, base.model)
-    if elsewhere and base.target == default_target(base.dataset, base.model):
+    if (elsewhere or new.task != base.task) and base.target == default_target(base.dataset, base.model):
         left_open["target"] = None
     if elsewhere:
         left_open["method"] = Choice(base.method.name, chosen_options(base))

@@ -33,6 +33,7 @@ from fedtrip.families import (
     UPLOAD_CODEC,
 )
 from fedtrip.registry import Choice, Family, Rule
+from fedtrip.tasks.interface import ACCURACY
 
 PYTHON = "python:"
 """A data set or model given as a Python object is stored as this prefix and its SHA-256."""
@@ -83,7 +84,7 @@ class Experiment(BaseModel):
     std: tuple[Rate, ...] | None = None
     """input normalisation: deviation, like `mean`"""
     partition: str | None = None
-    """which samples each client has (default: dirichlet:0.5, or given if the data come split)"""
+    """which samples each client has (default: dirichlet:0.5, given if the data come split, iid without classes)"""
     draw: Literal["overlap", "nested", "disjoint"] = "overlap"
     """overlap: clients draw independently from the whole set; nested: as in the authors' framework; disjoint: no
     sample has two clients"""
@@ -133,8 +134,8 @@ class Experiment(BaseModel):
     """simulated faulty clients"""
     eval_every: Count = 1
     """rounds between evaluations on the test set; the last round is always evaluated"""
-    target: Annotated[float, Field(gt=0, le=1)] | None = None
-    """test accuracy to reach (default: the paper's for its cases, 0.90 on digits)"""
+    target: Finite | None = None
+    """test accuracy to reach, or the score that the task says (default: the paper's for its cases, 0.90 on digits)"""
     stop_at_target: bool = False
     """end the run at the first round that reaches the target"""
     snapshot: tuple[Count, ...] = ()
@@ -179,6 +180,8 @@ class Experiment(BaseModel):
     def _fields_agree(self) -> Self:
         if self.clients is not None and self.per_round is not None and self.per_round > self.clients:
             raise ValueError(f"per_round is {self.per_round}; accepted: at most the number of clients, {self.clients}")
+        if self.target is not None and self.task.name == TASK.default:  # of others `complete` asks the task itself
+            ACCURACY.check_target(self.target)
         if (self.mean is None) != (self.std is None):
             raise ValueError("mean and std go together; accepted: both, or neither")
         if any(number > self.rounds for number in self.snapshot):

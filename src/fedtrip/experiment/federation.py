@@ -24,6 +24,7 @@ from fedtrip.models.representation import Tap
 from fedtrip.one_thread import one_thread
 from fedtrip.partitions.interface import Partition, make_partition
 from fedtrip.randomness import torch_seed
+from fedtrip.tasks.interface import Task
 from fedtrip.vectors import state_sha256
 
 ModelSource = nn.Module | Callable[[], nn.Module]
@@ -87,8 +88,9 @@ def prepare(
         dataset=PYTHON if data is not None else experiment.dataset,
     )
     rules = make_rules(named)  # first, because it costs nothing
-    dataset = loaded or _dataset(experiment, data, None if data_dir is None else Path(data_dir), progress)
-    module, model_name = _module(experiment, dataset, model)
+    dataset = loaded or _dataset(experiment, rules.task, data, None if data_dir is None else Path(data_dir), progress)
+    rules.task.check(dataset.y_train)
+    module, model_name = _module(experiment, rules.task, dataset, model)
     if rules.method.needs_representation:
         Tap(module, experiment.representation).remove()
     whole = complete(named, rules, DataFacts.of(dataset)).but(
@@ -133,12 +135,21 @@ def _absolute(dataset: str) -> str:
     return f"{kind}:{Path(path).expanduser().absolute()}" if colon and kind in ("npz", "idx") else dataset
 
 
-def _dataset(experiment: Experiment, data: DataSet | None, data_dir: Path | None, progress: bool) -> DataSet:
+def _dataset(
+    experiment: Experiment, task: Task, data: DataSet | None, data_dir: Path | None, progress: bool
+) -> DataSet:
     demanded = experiment.dataset.removeprefix(PYTHON) if experiment.dataset.startswith(PYTHON) else None
     if data is None:
         if demanded is not None:
             raise UserError(f"dataset is a Python object with SHA-256 {demanded}; accepted: give it again as data=")
-        return load_dataset(experiment.dataset, data_dir, mean=experiment.mean, std=experiment.std, progress=progress)
+        return load_dataset(
+            experiment.dataset,
+            data_dir,
+            mean=experiment.mean,
+            std=experiment.std,
+            progress=progress,
+            numbers=task.targets == "numbers",
+        )
     if experiment.mean is not None and experiment.std is not None:
         mean, std = normalisation(data.x_train, experiment.mean, experiment.std)
         data = replace(data, mean=mean, std=std)
@@ -147,19 +158,21 @@ def _dataset(experiment: Experiment, data: DataSet | None, data_dir: Path | None
     return data
 
 
-def _module(experiment: Experiment, dataset: DataSet, model: ModelSource | None) -> tuple[nn.Module, str]:
+def _module(experiment: Experiment, task: Task, dataset: DataSet, model: ModelSource | None) -> tuple[nn.Module, str]:
+    outputs = task.outputs(dataset.classes)
     demanded = experiment.model.removeprefix(PYTHON) if experiment.model.startswith(PYTHON) else None
     if model is None:
         if demanded is not None:
             raise UserError(f"model is a Python object with SHA-256 {demanded}; accepted: give it again as model=")
-        return build_model(experiment.model, dataset.sample_shape, dataset.classes, experiment.seed), experiment.model
+        built = build_model(experiment.model, dataset.sample_shape, outputs, experiment.seed, flat=task.flat_outputs)
+        return built, experiment.model
     if isinstance(model, nn.Module):
         module = model
     else:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(torch_seed(experiment.seed, "model"))
             module = model()
-    check_model(module, dataset.sample_shape, dataset.classes)
+    check_model(module, dataset.sample_shape, outputs, flat=task.flat_outputs)
     digest = state_sha256(module.state_dict())
     if demanded is not None and digest != demanded:
         raise UserError(f"model has SHA-256 {digest}; accepted: the one of the experiment, {demanded}")

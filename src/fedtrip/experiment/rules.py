@@ -96,6 +96,11 @@ def _optimizer(experiment: Experiment, method: Method) -> Optimizer:
 def _check_together(rules: Rules, experiment: Experiment) -> None:
     """Refuse rules whose mathematics do not fit, by name and with the reason."""
     method, name = rules.method, experiment.method.name
+    if method.needs_classes and rules.task.targets != "classes":
+        raise UserError(
+            f"method '{name}' compares the probabilities of classes, which task '{experiment.task}' does not have; "
+            "accepted: another method"
+        )
     if method.optimizers is not None and experiment.optimizer.name not in method.optimizers:
         raise UserError(
             f"optimizer '{experiment.optimizer}' does not fit method '{name}', whose steps are those of "

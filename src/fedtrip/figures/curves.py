@@ -10,7 +10,7 @@ from fedtrip.runs.history import History
 
 
 def common_rounds(runs: Sequence[History]) -> tuple[np.ndarray, np.ndarray]:
-    """Rounds and a trials × rounds array of accuracies; a run that stopped earlier keeps its last value."""
+    """Rounds and a trials × rounds array of scores; a run that stopped earlier keeps its last value."""
     rounds = sorted({number for run in runs for number, _ in run.curve}) or [0]
     table = np.full((len(runs), len(rounds)), np.nan)
     for row, run in enumerate(runs):

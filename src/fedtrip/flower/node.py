@@ -64,7 +64,9 @@ def _workbench(
     experiment = Experiment.from_text(run.experiment)
     if own is not None:
         config = dict(own)
-        federation = node_federation(experiment, samples_of(config[DATA], config), run.classes, run.sample_shape)
+        federation = node_federation(
+            experiment, samples_of(config[DATA], config, experiment), run.classes, run.sample_shape
+        )
     else:
         federation = prepare(experiment, data_dir=data_dir)
         whole = federation.dataset

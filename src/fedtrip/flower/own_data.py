@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedtrip.data.arrays import Array, as_inputs, as_labels
+from fedtrip.data.arrays import Array, as_inputs, as_labels, as_numbers
 from fedtrip.data.dataset import DataSet
 from fedtrip.data.normalisation import normalisation
 from fedtrip.errors import UserError
@@ -17,6 +17,7 @@ from fedtrip.experiment.complete import CompleteExperiment, DataFacts, complete
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation
 from fedtrip.experiment.rules import Rules, make_rules
+from fedtrip.families import TASK
 from fedtrip.imports import import_object
 from fedtrip.models import build_model
 from fedtrip.models.representation import Tap
@@ -39,14 +40,15 @@ class EverySample:
         return torch.arange(self.count)
 
 
-def samples_of(spec: str, config: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
-    """The inputs and labels that the user's function gives; it is called with the node's (or the run's) settings."""
+def samples_of(spec: str, config: Mapping[str, Any], experiment: Experiment) -> tuple[Tensor, Tensor]:
+    """The inputs and targets that the user's function gives; it is called with the node's (or the run's) settings."""
     load: Callable[[Mapping[str, Any]], tuple[Array, Array]] = import_object(spec, "data")
     loaded = load(config)
     if not isinstance(loaded, tuple) or len(loaded) != 2:
         raise UserError(f"data '{spec}' returned a {type(loaded).__name__}; accepted: a pair of inputs and labels")
     x = as_inputs("inputs", loaded[0])
-    return x, as_labels("labels", loaded[1], len(x))
+    as_targets = as_numbers if TASK.make(experiment.task).targets == "numbers" else as_labels
+    return x, as_targets("labels", loaded[1], len(x))
 
 
 def server_federation(experiment: Experiment, test: tuple[Tensor, Tensor]) -> Federation:
@@ -59,7 +61,9 @@ def server_federation(experiment: Experiment, test: tuple[Tensor, Tensor]) -> Fe
     rules = make_rules(experiment)
     facts = DataFacts(samples=None, clients=experiment.clients, mean=experiment.mean, std=experiment.std or ())
     whole = complete(experiment, rules, facts)
-    dataset = _dataset(whole, x_test[:0], y_test[:0], x_test, y_test, int(y_test.max()) + 1)
+    rules.task.check(y_test)
+    classes = 0 if rules.task.targets == "numbers" else int(y_test.max()) + 1
+    dataset = _dataset(whole, x_test[:0], y_test[:0], x_test, y_test, classes)
     return _federation(whole, rules, dataset)
 
 
@@ -70,7 +74,7 @@ def node_federation(
     x, y = own
     if tuple(x.shape[1:]) != sample_shape:
         raise UserError(f"the node's samples have the shape {tuple(x.shape[1:])}; accepted: {sample_shape}")
-    if int(y.max()) >= classes:
+    if classes and int(y.max()) >= classes:
         raise UserError(f"the node's labels go up to {int(y.max())}; accepted: 0 to {classes - 1}")
     whole = CompleteExperiment.of(experiment)
     return _federation(whole, make_rules(whole), _dataset(whole, x, y, x[:0], y[:0], classes))
@@ -84,7 +88,14 @@ def _dataset(
 
 
 def _federation(experiment: CompleteExperiment, rules: Rules, dataset: DataSet) -> Federation:
-    module = build_model(experiment.model, dataset.sample_shape, dataset.classes, experiment.seed)
+    task = rules.task
+    module = build_model(
+        experiment.model,
+        dataset.sample_shape,
+        task.outputs(dataset.classes),
+        experiment.seed,
+        flat=task.flat_outputs,
+    )
     if rules.method.needs_representation:
         Tap(module, experiment.representation).remove()
     partition = EverySample(experiment.clients, len(dataset.y_train))

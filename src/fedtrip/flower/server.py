@@ -6,6 +6,7 @@ import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from flwr.serverapp import Grid
@@ -15,7 +16,7 @@ from fedtrip.experiment.federation import Federation
 from fedtrip.files.atomic import write_text
 from fedtrip.files.lock import FolderLock
 from fedtrip.flower.engine import FlowerEngine, Tolerance
-from fedtrip.runs.folder import CHECKPOINT
+from fedtrip.runs.folder import CHECKPOINT, Destination
 from fedtrip.runs.result import Result
 from fedtrip.training.prepared_model import PreparedModel
 
@@ -28,20 +29,19 @@ UNLOCKING = 30.0
 def run_on_grid(
     grid: Grid,
     federation: Federation,
-    out: Path,
+    destination: Destination,
     *,
     tolerance: Tolerance,
-    overwrite: bool = False,
-    resume: bool = False,
     on_round: OnRound | None = None,
     stop: threading.Event | None = None,
 ) -> Result:
-    """Run a federation on the grid's nodes; the memories of its clients are on the nodes, all else is in `out`.
+    """Run a federation on the grid's nodes; the memories of its clients are on the nodes, all else is in its folder.
 
     There is a checkpoint of every round, because a node can go back by one round only. `stop` ends the waiting for
     nodes that nobody will hear of any more.
     """
     engines: list[FlowerEngine] = []
+    out = destination.out
 
     @contextmanager
     def opened(run: Federation, prepared: PreparedModel) -> Iterator[FlowerEngine]:
@@ -52,10 +52,7 @@ def run_on_grid(
     FolderLock(out, patience=UNLOCKING).release()
     result = run_federation(
         federation,
-        out=out,
-        overwrite=overwrite,
-        resume=resume,
-        checkpoint_every=1,
+        destination=replace(destination, every=1),
         on_round=on_round,
         open_engine=opened,
         min_clients=tolerance.min_clients,

@@ -21,6 +21,7 @@ from fedtrip.flower.engine import Tolerance
 from fedtrip.flower.own_data import NODES, samples_of, server_federation
 from fedtrip.flower.server import run_on_grid
 from fedtrip.rounds.record import RoundRecord
+from fedtrip.runs.folder import Destination
 
 app = ServerApp()
 log = logging.getLogger("fedtrip")
@@ -35,7 +36,7 @@ def main(grid: Grid, context: Context) -> None:
     out = Path(_text(config, "out")).expanduser().absolute()
     tolerance = Tolerance(float(config["round-timeout"]), int(config["min-clients"]))
     federation = _federation(Experiment.from_toml(_experiment_file(_text(config, "experiment"))), config)
-    result = run_on_grid(grid, federation, out, tolerance=tolerance, resume=True, on_round=_tell)
+    result = run_on_grid(grid, federation, Destination(out, resume=True), tolerance=tolerance, on_round=_tell)
     log.info("model %s in %s", result.model_sha256, out)
     if result.ended is not None:
         raise RuntimeError(f"ended early: {result.ended}")
@@ -43,7 +44,7 @@ def main(grid: Grid, context: Context) -> None:
 
 def _federation(experiment: Experiment, config: Mapping[str, Any]) -> Federation:
     if experiment.dataset == NODES:
-        return server_federation(experiment, samples_of(_text(config, "data"), config))
+        return server_federation(experiment, samples_of(_text(config, "data"), config, experiment))
     return prepare(experiment, data_dir=config.get("data-dir") or None)
 
 
@@ -63,8 +64,11 @@ def _text(config: Mapping[str, Any], name: str) -> str:
 
 
 def _tell(record: RoundRecord) -> None:
-    accuracy = "" if record.accuracy is None else f", accuracy {record.accuracy:.2%}"
+    shown = {name: value for name, value in record.scores.items() if value is not None}
+    scores = "".join(
+        f", {name} {value:.2%}" if name == "accuracy" else f", {name} {value:.4g}" for name, value in shown.items()
+    )
     used = len(record.clients) - len(record.refused)
-    log.info("round %d: %d of %d clients%s", record.round, used, len(record.clients), accuracy)
+    log.info("round %d: %d of %d clients%s", record.round, used, len(record.clients), scores)
     for client, reason in record.refused.items():
         log.warning("round %d: client %d left out: %s", record.round, client, reason)

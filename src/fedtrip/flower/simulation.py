@@ -20,24 +20,22 @@ from fedtrip.flower.client_app import client_app
 from fedtrip.flower.engine import Tolerance
 from fedtrip.flower.node import DATA_DIR, MEMORY_DIR
 from fedtrip.flower.server import run_on_grid
-from fedtrip.runs.folder import CHECKPOINT
+from fedtrip.runs.folder import CHECKPOINT, Destination
 from fedtrip.runs.result import Result
 
 
 def simulate(
     federation: Federation,
     *,
-    out: Path | None = None,
+    destination: Destination | None = None,
     tolerance: Tolerance,
-    overwrite: bool = False,
-    resume: bool = False,
     workers: int | None = None,
     on_round: OnRound | None = None,
     data_dir: Path | None = None,
 ) -> Result:
     """Run a federation of named things (a simulated node makes its own copy of them) with one node for each client.
 
-    Without `out` the run's folder, where the nodes keep their memories too, is a temporary one.
+    Without a `destination` the run's folder, where the nodes keep their memories too, is a temporary one.
     """
     experiment = federation.experiment
     for name, value in (("dataset", experiment.dataset), ("model", experiment.model)):
@@ -45,11 +43,11 @@ def simulate(
             raise UserError(
                 f"{name} is a Python object, which no node can make; accepted: a name or package.module:name"
             )
-    if out is None:
+    if destination is None:
         with tempfile.TemporaryDirectory(prefix="fedtrip-") as folder:
             return simulate(
                 federation,
-                out=Path(folder) / "run",
+                destination=Destination(Path(folder) / "run"),
                 tolerance=tolerance,
                 workers=workers,
                 on_round=on_round,
@@ -65,10 +63,8 @@ def simulate(
             result = run_on_grid(
                 grid,
                 federation,
-                out,
+                destination,
                 tolerance=tolerance,
-                overwrite=overwrite,
-                resume=resume,
                 on_round=on_round,
                 stop=stop,
             )
@@ -77,7 +73,9 @@ def simulate(
         else:
             results.append(result)
 
-    nodes = {MEMORY_DIR: str(out / CHECKPOINT / "nodes")}  # removed with the checkpoint when the run is finished
+    nodes = {
+        MEMORY_DIR: str(destination.out / CHECKPOINT / "nodes")
+    }  # removed with the checkpoint when the run is finished
     if data_dir is not None:
         nodes[DATA_DIR] = str(data_dir)
     flower_log = logging.getLogger("flwr")

@@ -20,6 +20,7 @@ class FedGkd(Method):
 
     title = "distillation from an average of the recent global models"
     server_operations = 2
+    needs_classes = True
 
     gamma: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.2
     """γ, weight of the distillation loss"""

@@ -302,6 +302,8 @@ class Method(Rule):
     """Whether `aggregate` looks at each upload on its own."""
     needs_representation: ClassVar[bool] = False
     """Whether `Local.representations` and `Batch.representation` are used."""
+    needs_classes: ClassVar[bool] = False
+    """Whether it looks at outputs as classes, which a task such as regression does not have."""
     needs_travel: ClassVar[bool] = False
     """Whether `Local.travel` is used."""
     optimizers: ClassVar[tuple[str, ...] | None] = None

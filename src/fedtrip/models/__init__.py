@@ -44,11 +44,12 @@ def check_model_spec(spec: str) -> None:
         raise UserError(f"model '{spec}' is not accepted; accepted: {', '.join(sorted(MODELS))}, or {CUSTOM}")
 
 
-def build_model(spec: str, sample_shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
+def build_model(spec: str, sample_shape: tuple[int, ...], classes: int, seed: int, *, flat: bool = False) -> nn.Module:
     """A new model for such samples, its initial weights a function of the seed; torch's own generator is untouched.
 
     `spec` is a name of `MODELS`, or `package.module:factory`, imported with the working directory on the path; the
     factory is a function or an `nn.Module` subclass, called with `sample_shape` and `classes` as far as it takes them.
+    `classes` is the number of outputs, 1 for a task without classes; with `flat` an own model may return shape (n,).
     """
     check_model_spec(spec)
     with torch.random.fork_rng(devices=[]):
@@ -56,7 +57,7 @@ def build_model(spec: str, sample_shape: tuple[int, ...], classes: int, seed: in
         if spec in MODELS:
             return model_class(spec)(sample_shape=sample_shape, classes=classes)
         model = _call(spec, _imported(spec), {"sample_shape": sample_shape, "classes": classes})
-        check_model(model, sample_shape, classes, name=spec)
+        check_model(model, sample_shape, classes, name=spec, flat=flat)
         return model
 
 

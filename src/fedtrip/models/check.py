@@ -14,8 +14,12 @@ from fedtrip.errors import UserError
 BATCH = 2
 
 
-def check_model(module: nn.Module, sample_shape: tuple[int, ...], classes: int, name: str | None = None) -> None:
-    """Refuse a module without trainable float32 parameters, or that does not map (2, *sample_shape) to (2, classes).
+def check_model(
+    module: nn.Module, sample_shape: tuple[int, ...], outputs: int, name: str | None = None, *, flat: bool = False
+) -> None:
+    """Refuse a module without trainable float32 parameters, or that does not map (2, *sample_shape) to (2, outputs).
+
+    With `flat`, a single output may also come as shape (2,).
 
     The module is asked once, in evaluation mode; its modes, its buffers and torch's generator are as before.
     """
@@ -42,10 +46,12 @@ def check_model(module: nn.Module, sample_shape: tuple[int, ...], classes: int, 
         except Exception as error:
             told = f"{type(error).__name__}: {' '.join(str(error).split())}"
             raise UserError(f"{called} fails on a batch of shape {shape}: {told}") from error
-    wanted = f"accepted: a tensor of shape {(BATCH, classes)}, one number for each class"
+    either = [(BATCH, outputs), *([(BATCH,)] if flat and outputs == 1 else [])]
+    each = "one number for each sample" if flat else "one number for each class"
+    wanted = f"accepted: a tensor of shape {' or '.join(map(str, either))}, {each}"
     if not isinstance(output, Tensor):
         raise UserError(f"{called} returns a {type(output).__name__} for a batch of shape {shape}; {wanted}")
-    if tuple(output.shape) != (BATCH, classes):
+    if tuple(output.shape) not in either:
         raise UserError(f"{called} returns shape {tuple(output.shape)} for a batch of shape {shape}; {wanted}")
 
 

@@ -21,6 +21,7 @@ class Dirichlet(WeightedDraw):
 
     title = "class probabilities of each client from a Dirichlet distribution; a small ALPHA means few classes each"
     parameter = "alpha"
+    needs_classes = True
 
     alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     """α, the concentration: below 1 a client has few classes, above it nearly all"""

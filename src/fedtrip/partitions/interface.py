@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import ClassVar, Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -53,6 +53,9 @@ class ToPartition:
 class PartitionRule(Rule):
     """Base of the partitions."""
 
+    needs_classes: ClassVar[bool] = False
+    """Whether it divides by class, which the targets of a regression do not have."""
+
     def __call__(self, data: ToPartition) -> Partition:
         """The partition of these data; raises `UserError` where they do not allow it."""
         raise NotImplementedError
@@ -80,6 +83,13 @@ def make_partition(
         raise unknown_name("draw", draw, get_args(Draw))
     if clients < 1:
         raise UserError(f"clients {clients} is not accepted; accepted: an integer from 1")
+    if classes == 0:
+        if rule.needs_classes:
+            raise UserError(
+                f"partition '{spec}' needs classes, and the targets are numbers (task regression); accepted: iid, or "
+                "given for data that come split"
+            )
+        labels, classes = torch.zeros(len(labels), dtype=torch.int64), 1
     label_array = labels.numpy().astype(np.intp)
     if client_train is None and len(label_array) and not (label_array.min() >= 0 and label_array.max() < classes):
         raise UserError(

@@ -20,6 +20,7 @@ class Orthogonal(WeightedDraw):
 
     title = "clients and classes in CLUSTERS groups, a client has classes of its group only"
     parameter = "clusters"
+    needs_classes = True
 
     clusters: Annotated[int, Field(ge=1)]
     """C, the number of groups"""

@@ -21,6 +21,7 @@ DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 def chart_data(part: Part, clients: ClientView | None) -> dict[str, Any]:
     """Everything that a part's charts draw."""
     return {
+        "goal": {"score": part.goal.score, "share": part.goal.is_share},
         "target": part.target,
         "variants": [
             _variant(number, label, runs, clients) for number, (label, runs) in enumerate(part.histories.items())
@@ -43,7 +44,7 @@ def _variant(number: int, label: str, runs: Sequence[History], clients: ClientVi
                 "seed": run.experiment.seed,
                 "reached": (reached := _reached(run)) is not None,
                 "rounds": reached if reached is not None else run.experiment.rounds,
-                "accuracy": run.final_accuracy,
+                "score": run.final_score,
             }
             for run in runs
         ],
@@ -57,8 +58,8 @@ def _variant(number: int, label: str, runs: Sequence[History], clients: ClientVi
 
 
 def _band(runs: Sequence[History]) -> dict[str, Any]:
-    """Mean, lowest and highest accuracy over the trials, and what had been spent by then."""
-    rounds, accuracy = common_rounds(runs)
+    """Mean, lowest and highest score over the trials, and what had been spent by then."""
+    rounds, scores = common_rounds(runs)
     traffic, gflops = mean_traffic(runs), runs[0].gflops_per_round
     return {
         "x": {
@@ -66,9 +67,9 @@ def _band(runs: Sequence[History]) -> dict[str, Any]:
             "megabytes": [_significant(traffic[number]) for number in rounds.tolist()],
             "gflops": None if gflops is None else [_significant(gflops * number) for number in rounds.tolist()],
         },
-        "mean": _numbers(accuracy.mean(axis=0)),
-        "low": _numbers(accuracy.min(axis=0)),
-        "high": _numbers(accuracy.max(axis=0)),
+        "mean": _numbers(scores.mean(axis=0)),
+        "low": _numbers(scores.min(axis=0)),
+        "high": _numbers(scores.max(axis=0)),
     }
 
 

@@ -38,6 +38,10 @@ MOST_MACS = 1e13
 """Multiply-adds spent on testing final models again, about a minute or two; beyond it fewer seeds are looked at."""
 
 
+class NoClasses(Exception):
+    """The clients are told by what they hold of each class, and the task has none."""
+
+
 @dataclass(frozen=True)
 class ClientView:
     """Label counts, and each client's accuracy under each variant's final models."""
@@ -53,12 +57,17 @@ class ClientView:
 
 @one_thread()
 def look_at_clients(histories: Mapping[str, Sequence[History]], prepare: Prepare) -> ClientView:
-    """The clients of some variants' runs; raises `UserError` where the data or a model cannot be had."""
+    """The clients of some variants' runs; raises `UserError` where the data or a model cannot be had.
+
+    Raises `NoClasses` where the targets are numbers.
+    """
 
     def prepared(run: History) -> Federation:
         return prepare(to_show(run.experiment))
 
     first = next(iter(histories.values()))
+    if not prepared(first[0]).dataset.classes:
+        raise NoClasses
     counts = {run.experiment.seed: counts_of(prepared(run)) for run in first}
     federation = prepared(first[0])
     macs = pass_cost(federation.module, federation.dataset.sample_shape).forward * len(federation.dataset.y_test)

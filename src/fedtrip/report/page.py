@@ -15,21 +15,17 @@ from typing import Any
 import numpy as np
 
 from fedtrip._version import __version__
-from fedtrip.comparison.tables import cells, further_cells, further_header, further_note, header, note
-from fedtrip.comparison.variants import Row
+from fedtrip.comparison.tables import columns, note
 from fedtrip.errors import UserError
 from fedtrip.experiment.preparer import Preparer
 from fedtrip.files.atomic import write_text
 from fedtrip.report.charts import chart_data
-from fedtrip.report.clients import MOST_CLIENTS, ClientView, Prepare, look_at_clients
+from fedtrip.report.clients import MOST_CLIENTS, ClientView, NoClasses, Prepare, look_at_clients
 from fedtrip.report.parts import Part, make_parts
 from fedtrip.report.settings import own_settings, shared_settings
 from fedtrip.report.words import Words, in_words, mean_worst
 from fedtrip.runs.history import History
 from fedtrip.runs.result import versions as versions_here
-
-LAST_FIRST = 1e300
-"""Sorts cells without a number behind all others."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +42,12 @@ class _Section:
 
     title: str
     words: Words
+    score: str
     header: list[str]
     table: list[list[Cell]]
     clients: ClientView | None
     without_clients: str
-    """why nothing is known about the clients"""
+    """why nothing is said about the clients"""
     client_table: list[list[Cell]]
     client_remarks: list[str]
     shared: dict[str, str]
@@ -116,15 +113,19 @@ def _clients(part: Part, prepare: Prepare) -> tuple[ClientView | None, str]:
     try:
         return look_at_clients(part.histories, prepare), ""
     except UserError as problem:
-        return None, str(problem)
+        return None, f"because their data are not at hand: {problem}"
+    except NoClasses:
+        return None, "because it is told by class, and this task has no classes"
 
 
 def _section(part: Part, clients: ClientView | None, why: str) -> _Section:
+    shown = columns(part.rows)
     return _Section(
         title=part.title,
         words=in_words(part, clients),
-        header=[*header(part.rows), *further_header(part.rows)],
-        table=[_cells(row) for row in part.rows],
+        score=part.goal.score,
+        header=[column.title for column in shown],
+        table=[[Cell(column.text(row).replace("±", " ± "), column.sort(row)) for column in shown] for row in part.rows],
         clients=clients,
         without_clients=why,
         client_table=_client_table(clients),
@@ -135,26 +136,8 @@ def _section(part: Part, clients: ClientView | None, why: str) -> _Section:
         with_target=any(row.target is not None for row in part.rows),
         with_missed=any(row.censored for row in part.rows),
         with_shorter=len({len(run.records) for runs in part.histories.values() for run in runs}) > 1,
-        note=f"{note(part.rows)} {further_note(part.rows)}",
+        note=note(part.rows, shown),
     )
-
-
-def _cells(row: Row) -> list[Cell]:
-    """The cells of the other tables, each with the number it is sorted by."""
-    without_target = row.target is None
-    values: list[float | str] = [
-        row.variant,
-        LAST_FIRST if without_target else row.rounds.mean + (0.5 if row.censored else 0.0),  # a bound after its equal
-        LAST_FIRST if without_target else (row.trials - row.censored) / row.trials,
-        LAST_FIRST if without_target or row.speedup is None else row.speedup.mean,
-        row.final_accuracy.mean,
-        LAST_FIRST if row.gflops is None else row.gflops.mean,
-        row.megabytes.mean,
-        row.gmacs.mean,
-        row.client_megabytes,
-    ]
-    shown = [*cells(row), *further_cells(row)]
-    return [Cell(text.replace("±", " ± "), value) for text, value in zip(shown, values, strict=True)]
 
 
 def _client_table(clients: ClientView | None) -> list[list[Cell]]:

@@ -9,7 +9,9 @@ from pathlib import PurePath
 from fedtrip.comparison.comparable import Setting, settings_of
 from fedtrip.comparison.variants import Row, Variant, same_seeds, summarise
 from fedtrip.experiment.description import Experiment
+from fedtrip.families import TASK
 from fedtrip.runs.history import History
+from fedtrip.tasks.interface import Goal
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,11 @@ class Part:
         return self.settings[one] == self.settings[other] and same_seeds(self.histories[one], self.histories[other])
 
     @property
+    def goal(self) -> Goal:
+        """The score that all of them are about: one part has one task."""
+        return self.rows[0].goal
+
+    @property
     def target(self) -> float | None:
         """The target, if all variants have the same."""
         targets = {row.target for row in self.rows}
@@ -33,7 +40,7 @@ class Part:
 
 
 def make_parts(histories: Mapping[str, Sequence[History]]) -> list[Part]:
-    """One part for each combination of data set, model and partition, in the order they come."""
+    """One part for each combination of data set, model, partition and task, in the order they come."""
     titles: dict[str, dict[str, Sequence[History]]] = {}
     for label, runs in histories.items():
         if runs:
@@ -48,7 +55,8 @@ def make_parts(histories: Mapping[str, Sequence[History]]) -> list[Part]:
 
 def title_of(experiment: Experiment) -> str:
     """What was run on what."""
-    return f"{without_folders(experiment.dataset)}, {without_folders(experiment.model)}, {experiment.partition}"
+    parts = [without_folders(experiment.dataset), without_folders(experiment.model), str(experiment.partition)]
+    return ", ".join(parts if experiment.task.text == TASK.default else [*parts, str(experiment.task)])
 
 
 def without_folders(name: str) -> str:

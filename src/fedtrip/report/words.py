@@ -6,6 +6,7 @@ trial does, and a run that never reached the target only gives a bound.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from fedtrip.comparison.variants import BASELINE, Row, rounds_ratio
 from fedtrip.report.clients import ClientView
 from fedtrip.report.parts import Part
+from fedtrip.tasks.interface import Goal
 
 
 @dataclass(frozen=True)
@@ -28,50 +30,65 @@ def in_words(part: Part, clients: ClientView | None) -> Words:
     if len(part.rows) == 1:
         words = Words(_alone(part.rows[0]), [])
     elif part.target is None:
-        words = _by_accuracy(part)
+        words = _by_score(part)
     else:
-        words = _by_rounds(part, part.target)
+        words = _by_rounds(part, _target(part.goal, part.target))
     return Words(words.headline, [*words.sentences, *_clients(clients), *_ended_early(part)])
 
 
 def _alone(row: Row) -> str:
+    score, final = row.goal.score, _final(row)
     if row.target is None:
-        return f"{row.variant} has a final accuracy of {row.final_accuracy.mean:.2%}; no target was set."
+        return f"{row.variant} has a final {score} of {final}; no target was set."
+    target = _target(row.goal, row.target)
     if row.censored == row.trials:
-        return (
-            f"{row.variant} did not reach {row.target:.0%} in {row.rounds.mean:.0f} rounds; its final accuracy is "
-            f"{row.final_accuracy.mean:.2%}."
-        )
+        return f"{row.variant} did not reach {target} in {row.rounds.mean:.0f} rounds; its final {score} is {final}."
     if row.censored:
-        return f"{row.variant} reached {row.target:.0%} in {row.trials - row.censored} of {row.trials} trials."
+        return f"{row.variant} reached {target} in {row.trials - row.censored} of {row.trials} trials."
     rounds = f"{_rounds(row)}" + (f", the mean of {row.trials} trials" if row.trials > 1 else "")
-    return f"{row.variant} reached {row.target:.0%} in {rounds}."
+    return f"{row.variant} reached {target} in {rounds}."
 
 
-def _by_accuracy(part: Part) -> Words:
-    first, second, *_ = sorted(part.rows, key=lambda row: -row.final_accuracy.mean)
+def _final(row: Row) -> str:
+    return "no finite value" if row.final_score is None else row.goal.shown(row.final_score.mean)
+
+
+def _target(goal: Goal, target: float) -> str:
+    """A target in a sentence: a share needs no name."""
+    return goal.shown_target(target) if goal.is_share else f"{goal.score} {goal.shown_target(target)}"
+
+
+def _by_score(part: Part) -> Words:
+    goal = part.goal
+
+    def rank(row: Row) -> float:
+        mean = math.inf if row.final_score is None else row.final_score.mean
+        return -mean if goal.higher_is_better and row.final_score is not None else mean
+
+    first, second, *_ = sorted(part.rows, key=rank)
+    best = "highest" if goal.higher_is_better else "lowest"
     return Words(
-        f"{first.variant} has the highest final accuracy: {first.final_accuracy.mean:.2%}; next is {second.variant} "
-        f"with {second.final_accuracy.mean:.2%}.",
+        f"{first.variant} has the {best} final {goal.score}: {_final(first)}; next is {second.variant} "
+        f"with {_final(second)}.",
         ["The variants have no common target, so no speed-up is computed. Compare the spread of the trials below."],
     )
 
 
-def _by_rounds(part: Part, target: float) -> Words:
+def _by_rounds(part: Part, target: str) -> Words:
     ranked = sorted((row for row in part.rows if not row.censored), key=lambda row: row.rounds.mean)
     missed = [row for row in part.rows if row.censored]
     reached = _listed([f"{row.variant} in {row.trials - row.censored} of {row.trials} trials" for row in missed])
     bound = "A run that never got there counts as its last round, so these rows are bounds."
     if not ranked:
-        return Words(f"No method reached {target:.0%} in every trial.", [f"{reached} did. {bound}"])
+        return Words(f"No method reached {target} in every trial.", [f"{reached} did. {bound}"])
     best, *others = ranked
     if not others:
-        headline = f"Only {best.variant} reached {target:.0%} in every trial: in {_rounds(best)} on average."
+        headline = f"Only {best.variant} reached {target} in every trial: in {_rounds(best)} on average."
     elif _told_apart(part, best, others[0]):
-        headline = f"{best.variant} needed the fewest rounds to {target:.0%}: {_rounds(best)} on average."
+        headline = f"{best.variant} needed the fewest rounds to {target}: {_rounds(best)} on average."
     else:
         headline = (
-            f"No clear winner: {best.variant} needed the fewest rounds to {target:.0%}, {_rounds(best)} on average, "
+            f"No clear winner: {best.variant} needed the fewest rounds to {target}, {_rounds(best)} on average, "
             f"but these runs do not tell it apart from {others[0].variant} with {_rounds(others[0])}."
         )
     rivals = [row for row in part.rows if row.method == BASELINE and row is not best][:1] + others[:1]

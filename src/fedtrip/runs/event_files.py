@@ -26,7 +26,7 @@ def check_tensorboard() -> None:
 class EventFiles:
     """Writes each round's record; use as `on_round`, and close at the end.
 
-    Accuracy and loss by round; traffic (MB) and computing (GMACs) summed up to the round; seconds of the round and how
+    The task's scores by round; traffic (MB) and computing (GMACs) summed up to the round; seconds of the round and how
     many uploads were refused. Nothing is written before the first record.
     """
 
@@ -51,8 +51,7 @@ class EventFiles:
         assert self._writer is not None
         self._count(record)
         values = {
-            "test/accuracy": record.accuracy,
-            "test/loss": record.loss,
+            **{f"test/{name}": score for name, score in record.scores.items()},
             "cost/megabytes": self._megabytes,
             "cost/gmacs": self._gmacs,
             "round/seconds": record.seconds,

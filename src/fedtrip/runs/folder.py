@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,23 +30,40 @@ EXPERIMENT, METRICS, MODEL, SUMMARY, SNAPSHOTS, CHECKPOINT, EVENTS = (
 )
 
 
-def check_out(out: Path, overwrite: bool, resume: bool = False) -> None:
-    """Refuse an --out for a run that holds something else or cannot be written; nothing is created."""
-    if overwrite and resume:
-        raise UserError("--overwrite and --resume exclude each other; accepted: one of them")
-    check_folder(out, EXPERIMENT, "run", overwrite or resume, " or --resume")
+@dataclass(frozen=True)
+class Destination:
+    """The folder that a run or a comparison is written to, and what becomes of one that it holds."""
 
+    out: Path
+    overwrite: bool = False
+    """it is replaced"""
+    resume: bool = False
+    """it goes on, if there is one"""
+    every: int | None = None
+    """rounds between a run's checkpoints; None: by time"""
 
-def check_folder(out: Path, mark: str, kind: str, may_hold: bool, also: str = "") -> None:
-    """Refuse a folder that holds something else than what `mark` marks, or that cannot be written."""
-    if out.exists() and not out.is_dir():
-        raise UserError(f"--out '{out}' is a file; accepted: a folder")
-    if out.is_dir() and not all(is_leftover(path) for path in out.iterdir()):
-        if not (out / mark).is_file():
-            raise UserError(f"--out '{out}' is not empty and holds no {kind}; accepted: a new or empty folder")
-        if not may_hold:
-            raise UserError(f"--out '{out}' holds a {kind} already; accepted: another folder, --overwrite{also}")
-    check_parent_writable(out, "--out")
+    def __post_init__(self) -> None:
+        if self.overwrite and self.resume:
+            raise UserError("--overwrite and --resume exclude each other; accepted: one of them")
+        if self.every is not None and self.every < 1:
+            raise UserError(f"checkpoint_every is {self.every}; accepted: at least 1")
+
+    def check(self, mark: str = EXPERIMENT, kind: str = "run") -> None:
+        """Refuse a folder that holds something else than what `mark` marks, or that cannot be written.
+
+        Nothing is created.
+        """
+        out = self.out
+        if out.exists() and not out.is_dir():
+            raise UserError(f"--out '{out}' is a file; accepted: a folder")
+        if out.is_dir() and not all(is_leftover(path) for path in out.iterdir()):
+            if not (out / mark).is_file():
+                raise UserError(f"--out '{out}' is not empty and holds no {kind}; accepted: a new or empty folder")
+            if not (self.overwrite or self.resume):
+                raise UserError(
+                    f"--out '{out}' holds a {kind} already; accepted: another folder, --overwrite or --resume"
+                )
+        check_parent_writable(out, "--out")
 
 
 def unused_folder(stem: str) -> Path:
@@ -122,7 +140,11 @@ def read_summary(run: Path) -> dict[str, Any]:
     return summary
 
 
+_GOAL = {"score": str, "higher_is_better": bool, "is_share": bool}
 _SUMMARY_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "goal": lambda value: (
+        value is None or (isinstance(value, dict) and {name: type(part) for name, part in value.items()} == _GOAL)
+    ),
     "ended": lambda value: value is None or isinstance(value, str),
     "gflops_per_round": lambda value: value is None or type(value) in (int, float),
     "acceleration": lambda value: value is None or (isinstance(value, list) and all(isinstance(v, str) for v in value)),

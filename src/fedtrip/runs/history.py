@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from fedtrip.experiment.description import Experiment
 from fedtrip.rounds.record import RoundRecord, first_round_reaching
-from fedtrip.tasks.interface import Goal
+from fedtrip.tasks.interface import ACCURACY, Goal
 
 if TYPE_CHECKING:
     import pandas
 
 LAST_ROUNDS = 10
-"""The final accuracy is the mean over this many last evaluated rounds, as in the paper."""
+"""The final score is the mean over this many last evaluated rounds, as in the paper."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class History:
     """what was changed in the private copy of the module to make it faster; see `fedtrip.training.accelerate`"""
 
     def rounds_to(self, target: float) -> int | None:
-        """The first round whose test accuracy is at least the target; None if it was never reached."""
+        """The first round whose test score is as good as the target; None if it was never reached."""
         return first_round_reaching(self.records, target, self.goal)
 
     @property
@@ -48,20 +48,30 @@ class History:
         return pandas.DataFrame([_flat(record) for record in self.records])
 
     @property
-    def final_accuracy(self) -> float | None:
-        """Mean test accuracy of the last ten evaluated rounds."""
-        last = [accuracy for _, accuracy in self.curve][-LAST_ROUNDS:]
+    def final_score(self) -> float | None:
+        """Mean of the goal's score on the test set over the last ten evaluated rounds."""
+        last = [score for _, score in self.curve][-LAST_ROUNDS:]
         return sum(last) / len(last) if last else None
 
     @property
-    def final_model_accuracy(self) -> float | None:
-        """Test accuracy of the final model, which is the last round's; None if that was not evaluated."""
-        return self.records[-1].accuracy if self.records else None
+    def final_model_score(self) -> float | None:
+        """The score of the final model, which is the last round's; None if that was not evaluated or is not finite."""
+        return self.records[-1].scores.get(self.goal.score) if self.records else None
+
+    @property
+    def best_score(self) -> float | None:
+        """The best score of any round."""
+        return self.goal.best(score for _, score in self.curve)
+
+    @property
+    def final_accuracy(self) -> float | None:
+        """`final_score` where the goal is the accuracy; None for other goals."""
+        return self.final_score if self.goal == ACCURACY else None
 
     @property
     def best_accuracy(self) -> float | None:
-        """The highest test accuracy of any round."""
-        return max((accuracy for _, accuracy in self.curve), default=None)
+        """`best_score` where the goal is the accuracy; None for other goals."""
+        return self.best_score if self.goal == ACCURACY else None
 
     @property
     def client_megabytes(self) -> float:

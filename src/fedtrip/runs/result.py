@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fedtrip._version import __version__
 from fedtrip.errors import UserError
 from fedtrip.runs.history import History
+from fedtrip.tasks.interface import ACCURACY
 from fedtrip.training.predictor import Predictor
 from fedtrip.vectors import state_sha256
 
@@ -60,9 +61,10 @@ class Result(History):
             "goal": asdict(self.goal),
             "target": target,
             "rounds_to_target": reached,
-            "final_accuracy": self.final_accuracy,
-            "final_model_accuracy": self.final_model_accuracy,
-            "best_accuracy": self.best_accuracy,
+            "final_score": self.final_score,
+            "final_model_score": self.final_model_score,
+            "best_score": self.best_score,
+            **({} if self.goal != ACCURACY else {"final_accuracy": self.final_accuracy}),
             "gflops": whole["gflops"],
             "gflops_per_round": self.gflops_per_round,
             "gflops_to_target": to_target["gflops"],

@@ -28,7 +28,7 @@ from fedtrip.runs.folder import (
     MODEL,
     SNAPSHOTS,
     SUMMARY,
-    check_out,
+    Destination,
     read_experiment,
     read_lines,
     read_records,
@@ -42,28 +42,23 @@ SECONDS_BETWEEN_SAVES, COSTS_BETWEEN_SAVES = 1.0, 20
 
 
 class RunWriter:
-    """One run's folder, locked. With `resume` it goes on with the run that the folder holds, if there is one.
+    """One run's folder, locked.
 
-    `origin` are digests of data and model; a run that goes on must have the same. A checkpoint is written every
-    `checkpoint_every` rounds, or by time if that is None. `client_memory` is that of the checkpoint.
+    `origin` are digests of data and model; a run that goes on must have the same. `client_memory` is that of the
+    checkpoint.
     """
 
     def __init__(
         self,
-        out: Path,
+        destination: Destination,
         experiment: Experiment,
         *,
-        overwrite: bool,
-        resume: bool = False,
         origin: Mapping[str, str] | None = None,
-        checkpoint_every: int | None = None,
         client_memory: int | None = None,
     ) -> None:
-        if checkpoint_every is not None and checkpoint_every < 1:
-            raise UserError(f"checkpoint_every is {checkpoint_every}; accepted: at least 1")
-        check_out(out, overwrite, resume)
-        self.out = out
-        self._every = checkpoint_every
+        destination.check()
+        self.out = out = destination.out
+        self._every = destination.every
         self._next_save = time.monotonic() + SECONDS_BETWEEN_SAVES
         self._state: FederationState | None = None
         self._recorded = 0
@@ -75,9 +70,9 @@ class RunWriter:
             out.mkdir(parents=True, exist_ok=True)
             self._lock = FolderLock(out)
         try:
-            check_out(out, overwrite, resume)  # again: another process may have written until now
+            destination.check()  # again: another process may have written until now
             self.checkpoint = Checkpoint(out / CHECKPOINT, experiment, origin, client_memory)
-            going_on = resume and (out / EXPERIMENT).is_file()
+            going_on = destination.resume and (out / EXPERIMENT).is_file()
             self.is_finished = going_on and (out / SUMMARY).is_file()
             with _writing(out, ""):
                 if going_on:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -21,7 +20,9 @@ class Classification(Task):
 
     def check(self, y: Tensor) -> None:
         if y.is_floating_point():
-            raise UserError("task 'classification' has targets that are no integers; accepted: task regression")
+            raise UserError(
+                "task 'classification' has targets that are no integers; accepted: class numbers, or task regression"
+            )
 
     def outputs(self, classes: int) -> int:
         return classes
@@ -33,10 +34,7 @@ class Classification(Task):
         return functional.cross_entropy(outputs, y, reduction="sum")
 
     def sums(self, outputs: Tensor, y: Tensor) -> Sums:
-        return {"loss": summed_cross_entropy(outputs, y), "correct": int((outputs.argmax(1) == y).sum())}
-
-    def scores(self, sums: Mapping[str, float], samples: int) -> dict[str, float]:
-        return {"accuracy": sums["correct"] / samples, "loss": sums["loss"] / samples}
+        return {"accuracy": int((outputs.argmax(1) == y).sum()), "loss": summed_cross_entropy(outputs, y)}
 
 
 def summed_cross_entropy(logits: Tensor, y: Tensor) -> float:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fedtrip.registry import Rule
+
+if TYPE_CHECKING:  # goals are read where nothing else needs PyTorch
+    from torch import Tensor
 
 Sums = dict[str, float]
 """What is added up over the blocks of a test set, in their order."""
@@ -31,6 +32,30 @@ class Goal:
         """Whether one score is better than another."""
         return one > other if self.higher_is_better else one < other
 
+    def best(self, scores: Iterable[float]) -> float | None:
+        """The best of some scores; None if there are none."""
+        return (max if self.higher_is_better else min)(scores, default=None)
+
+    def shown(self, score: float) -> str:
+        """A score as people read it."""
+        return f"{score:.2%}" if self.is_share else f"{score:.4g}"
+
+    def shown_target(self, target: float) -> str:
+        """A target as people read it."""
+        return f"{target:.0%}" if self.is_share else f"{target:g}"
+
+    @property
+    def sign(self) -> str:
+        """How a score that reached the target compares with it."""
+        return "≥" if self.higher_is_better else "≤"
+
+    def check_target(self, target: float) -> None:
+        """Refuse a target that no score can have; raises `ValueError`, with what is accepted."""
+        if self.is_share and target <= 0:
+            raise ValueError(f"target is {target}; accepted: greater than 0")
+        if self.is_share and target > 1:
+            raise ValueError(f"target is {target}; accepted: less than or equal to 1")
+
 
 ACCURACY = Goal("accuracy", is_share=True)
 
@@ -41,6 +66,10 @@ class Task(Rule):
 
     goal: ClassVar[Goal]
     """The score that a target is about."""
+    targets: ClassVar[Literal["classes", "numbers"]] = "classes"
+    """What y holds: class numbers from 0 as int64, or numbers as float32."""
+    flat_outputs: ClassVar[bool] = False
+    """Whether a model with one output may also return shape (n,) in place of (n, 1)."""
 
     def check(self, y: Tensor) -> None:
         """Raise `UserError` for targets that do not fit the task, and name the one that does."""
@@ -58,9 +87,12 @@ class Task(Rule):
         raise NotImplementedError
 
     def sums(self, outputs: Tensor, y: Tensor) -> Sums:
-        """What a block of samples adds to the scores; `loss` is among them."""
+        """What a block of samples adds to the scores, by name; `loss` is among them.
+
+        A score of one's own that is a mean over the samples is one more entry here, and nothing else.
+        """
         raise NotImplementedError
 
     def scores(self, sums: Mapping[str, float], samples: int) -> dict[str, float]:
-        """The scores of a whole test set from its sums; `loss` and the goal are among them."""
-        raise NotImplementedError
+        """The scores of a whole test set from its sums, by default their means; `loss` and the goal are among them."""
+        return {name: total / samples for name, total in sums.items()}

@@ -11,6 +11,9 @@ from torch import Tensor
 from fedtrip.errors import UserError
 from fedtrip.tasks.interface import Goal, Sums, Task
 
+OWN = ("loss", "absolute", "y", "y squared")
+"""The sums that its scores are made of; others, of a subclass, are scores themselves."""
+
 
 @dataclass(frozen=True)
 class Regression(Task):
@@ -18,6 +21,8 @@ class Regression(Task):
 
     title = "one number for each sample: squared error, RMSE, MAE and R²"
     goal = Goal("rmse", higher_is_better=False)
+    targets = "numbers"
+    flat_outputs = True
 
     def check(self, y: Tensor) -> None:
         if not y.is_floating_point():
@@ -53,4 +58,5 @@ class Regression(Task):
             "mae": sums["absolute"] / samples,
             "r2": 1 - squared / spread if spread > 0 else math.nan,
             "loss": sums["loss"] / samples,
+            **super().scores({name: total for name, total in sums.items() if name not in OWN}, samples),
         }

@@ -113,6 +113,11 @@ class ClientLocal:
         return self._first()["w"]
 
     @property
+    def _has_cross_entropy(self) -> bool:
+        """Whether the loss is the one that the fast path computes: not where a task of one's own has another."""
+        return type(self.settings.task).loss is Classification.loss
+
+    @property
     def steps(self) -> int:
         return self.settings.epochs * math.ceil(len(self.labels) / self.settings.batch_size)
 
@@ -172,7 +177,7 @@ class ClientLocal:
     ) -> None:
         """Write g + correction into the gradient vector; of an affine correction only its constant c."""
         flat, g, (rows, x, y) = self._flat, self._flat.g, samples
-        dense = flat.dense if extra_loss is None and isinstance(self.settings.task, Classification) else None
+        dense = flat.dense if extra_loss is None and self._has_cross_entropy else None
         constant = correction.c if isinstance(correction, Affine) else None
         other = None if isinstance(correction, Affine) else correction
         if constant is not None:

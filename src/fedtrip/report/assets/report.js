@@ -62,8 +62,13 @@
   });
   const title = (text) => ({ title: { text, standoff: 10, font: { size: 13, color: style("--quiet") } } });
 
+  // How Plotly writes a score: a share of the samples in per cent, any other as a number.
+  const SHARE = { one: ".1%", two: ".2%", axis: ".0%", ticks: ".1~%", room: 0.004 };
+  const NUMBER = { one: ".4~g", two: ".4~g", axis: "~g", ticks: "~g", room: 0 };
+  const unitOf = (part) => (part.goal.share ? SHARE : NUMBER);
+
   function convergence(part, state) {
-    const traces = [];
+    const traces = [], unit = unitOf(part);
     const drawn = part.variants.map((v, number) => ({ v, number })).filter(({ v }) => v.x[state.x] !== null);
     for (const { v, number } of drawn) {
       if (v.trials.length < 2) continue;
@@ -81,22 +86,22 @@
         line: { color: colourOf(v), width: 2.2, dash: v.dash }, visible: !state.hidden.has(number),
         customdata: v.x.rounds.map((round, i) => [round, v.low[i], v.high[i]]),
         hovertemplate: v.trials.length > 1
-          ? "%{y:.1%}  (%{customdata[1]:.1%} to %{customdata[2]:.1%})"
-          : "%{y:.1%}",
+          ? `%{y:${unit.one}}  (%{customdata[1]:${unit.one}} to %{customdata[2]:${unit.one}})`
+          : `%{y:${unit.one}}`,
       });
     }
     const target = part.target === null ? {} : {
       shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: part.target, y1: part.target,
                  line: { color: style("--quiet"), width: 1, dash: "dot" } }],
       annotations: [{ xref: "paper", x: 1, y: part.target, xanchor: "right", yanchor: "bottom", showarrow: false,
-                      text: `target ${+(100 * part.target).toFixed(2)} %`, font: { size: 12, color: style("--quiet") } }],
+                      text: `target ${part.goal.share ? `${+(100 * part.target).toFixed(2)} %` : +part.target.toPrecision(6)}`, font: { size: 12, color: style("--quiet") } }],
     };
     return [traces, {
       ...target,
       margin: { l: 8, r: 12, t: narrow() ? 8 : 34, b: 8 }, // the buttons lie above the plot
       hovermode: state.x === "rounds" && !narrow() ? "x unified" : "closest",
       xaxis: { ...title(X_TITLES[state.x]), rangemode: "tozero", hoverformat: ".4~g" },
-      yaxis: { ...title("test accuracy"), tickformat: ".0%" },
+      yaxis: { ...title(`test ${plain(part.goal.score)}`), tickformat: unit.axis },
     }];
   }
 
@@ -124,12 +129,12 @@
     }];
   }
 
-  function accuracyAxis(values) {
+  function scoreAxis(values, unit) {
     const [low, high] = [Math.min(...values), Math.max(...values)];
-    const room = Math.max(0.004, 0.06 * (high - low));
-    return { tickformat: ".1~%", nticks: narrow() ? 5 : 9, range: [low - room, high + room] };
+    const room = Math.max(unit.room, 0.06 * (high - low)) || 0.05 * Math.abs(high) || 1;
+    return { tickformat: unit.ticks, nticks: narrow() ? 5 : 9, range: [low - room, high + room] };
   }
-  const measured = (v) => v.trials.filter((trial) => trial.accuracy !== null);
+  const measured = (v) => v.trials.filter((trial) => trial.score !== null);
   function roundsToTarget(part, state) {
     return boxes(part, state, (v) => v.trials.map((trial) => trial.rounds), (v) => ({
       marker: { color: colourOf(v), size: 8, opacity: 0.85,
@@ -139,18 +144,19 @@
       hovertemplate: "%{text}",
     }), { rangemode: "tozero" });
   }
-  function finalAccuracy(part, state) {
-    return boxes(part, state, (v) => measured(v).map((trial) => trial.accuracy), (v) => ({
+  function finalScore(part, state) {
+    const unit = unitOf(part);
+    return boxes(part, state, (v) => measured(v).map((trial) => trial.score), (v) => ({
       marker: { color: colourOf(v), size: 8, opacity: 0.85 },
-      text: measured(v).map((trial) => `seed ${trial.seed}`), hovertemplate: "%{text}: %{x:.2%}",
-    }), accuracyAxis(part.variants.flatMap((v) => measured(v).map((trial) => trial.accuracy))));
+      text: measured(v).map((trial) => `seed ${trial.seed}`), hovertemplate: `%{text}: %{x:${unit.two}}`,
+    }), scoreAxis(part.variants.flatMap((v) => measured(v).map((trial) => trial.score)), unit));
   }
   function fairness(part, state) {
     return boxes(part, state, (v) => v.clients.map((one) => one.accuracy), (v) => ({
       marker: { color: colourOf(v), size: 5, opacity: 0.6 },
       text: v.clients.map((one) => `seed ${one.seed}, client ${one.client}`), hovertemplate: "%{text}: %{x:.1%}",
     }), {
-      ...accuracyAxis(part.variants.flatMap((v) => v.clients.map((one) => one.accuracy))), ...title("accuracy for a client"),
+      ...scoreAxis(part.variants.flatMap((v) => v.clients.map((one) => one.accuracy)), SHARE), ...title("accuracy for a client"),
     });
   }
   function labels(part, state) {
@@ -175,7 +181,7 @@
     const chart = (name) => document.getElementById(`${name}-${number}`);
     draw(chart("convergence"), ...convergence(part, state));
     draw(chart("rounds"), ...roundsToTarget(part, state));
-    draw(chart("accuracy"), ...finalAccuracy(part, state));
+    draw(chart("final"), ...finalScore(part, state));
     draw(chart("fairness"), ...fairness(part, state));
     if (chart("labels")) draw(chart("labels"), ...labels(part, state));
   }
