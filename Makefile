@@ -23,6 +23,7 @@ lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 test: lint  ## everything but what needs minutes
 	$(BIN)/pytest -n $(CORES) --dist worksteal -m "not slow"

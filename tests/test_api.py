@@ -85,8 +85,8 @@ def test_data_that_come_split(blobs, tmp_path):
 
     from dataclasses import replace
 
-    from fedtrip.api import run_federation
     from fedtrip.experiment.federation import prepare
+    from fedtrip.runs.running import run_federation
 
     federation = replace(prepare(stored.but(rounds=1, method="fedavg")), method=Spy())
     module = run_federation(federation, workers=1).module

@@ -90,7 +90,9 @@ def test_command_lines_with_any_values(given_options):
 
     def used():
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("fedtrip.api.run_federation", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+            patched.setattr(
+                "fedtrip.runs.running.run_federation", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+            )
             patched.setattr("sys.path", list(__import__("sys").path))
             try:
                 app(["run", "--quiet", *arguments], prog_name="fedtrip", standalone_mode=False)

@@ -10,9 +10,9 @@ import pytest
 from pydantic import Field
 
 from fedtrip.errors import UserError
-from fedtrip.explanation import explain_rule
 from fedtrip.families import COMBINE, FAMILIES, SELECT, SERVER_OPTIMIZER, UPLOAD_CODEC
 from fedtrip.registry import Choice
+from fedtrip.registry.explanation import explain_rule
 from fedtrip.selection.interface import Select
 
 

@@ -9,9 +9,9 @@ import json
 import re
 from pathlib import Path
 
-from fedtrip.explanation import Explanation, explain_rule
 from fedtrip.families import FAMILIES
 from fedtrip.registry import Family
+from fedtrip.registry.explanation import Explanation, explain_rule
 
 PAGE = Path(__file__).parent.parent / "docs" / "rules.md"
 

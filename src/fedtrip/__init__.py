@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from fedtrip._version import __version__
 
 if TYPE_CHECKING:
-    from fedtrip.api import evaluate, load, load_result, run
+    from fedtrip.api.comparisons import Comparison, compare
+    from fedtrip.api.runs import evaluate, load, run
     from fedtrip.comparison.client_device import ClientDevice
-    from fedtrip.comparison.compare import Comparison, compare
     from fedtrip.data import DataSet, from_arrays, from_clients, load_dataset
     from fedtrip.errors import UserError
     from fedtrip.experiment.description import Experiment
@@ -37,11 +37,13 @@ if TYPE_CHECKING:
     )
     from fedtrip.rounds.record import RoundRecord
     from fedtrip.runs.result import Result
+    from fedtrip.runs.stored import load_result
     from fedtrip.vectors import Vectors
 
 _PLACES = {
-    "fedtrip.api": ("evaluate", "load", "load_result", "run"),
-    "fedtrip.comparison.compare": ("Comparison", "compare"),
+    "fedtrip.api.runs": ("evaluate", "load", "run"),
+    "fedtrip.runs.stored": ("load_result",),
+    "fedtrip.api.comparisons": ("Comparison", "compare"),
     "fedtrip.comparison.client_device": ("ClientDevice",),
     "fedtrip.data": ("DataSet", "from_arrays", "from_clients", "load_dataset"),
     "fedtrip.errors": ("UserError",),

@@ -7,7 +7,7 @@ rules; they are listed and completed beside them.
 from __future__ import annotations
 
 from fedtrip.registry import Family
-from fedtrip.rule_files import module_names
+from fedtrip.registry.rule_files import module_names
 
 METHOD = Family(
     "method", "fedtrip.methods", "Method", default="fedtrip", says="what server and clients do with vectors"

@@ -9,9 +9,9 @@ from rich.cells import cell_len
 
 from fedtrip.data.catalog import KNOWN_SETS
 from fedtrip.experiment.description import Experiment
-from fedtrip.explanation import explain_rule
 from fedtrip.families import FAMILIES, METHOD
 from fedtrip.registry import Choice
+from fedtrip.registry.explanation import explain_rule
 
 COMMANDS = ["run", "compare", "evaluate", "partition", "list", "methods", "datasets", "models", "data"]
 

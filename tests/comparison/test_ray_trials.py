@@ -11,12 +11,12 @@ import pytest
 
 import fedtrip
 from fedtrip import Experiment
-from fedtrip.api import run_federation
 from fedtrip.comparison.trials import Trial, run_trials
 from fedtrip.errors import UserError
 from fedtrip.experiment.federation import prepare
 from fedtrip.methods.fedtrip import FedTrip
 from fedtrip.runs.folder import read_records, read_summary
+from fedtrip.runs.running import run_federation
 
 pytest.importorskip("ray", reason="needs pip install 'fedtrip[ray]'")
 

@@ -10,11 +10,11 @@ import pytest
 
 import fedtrip
 from fedtrip import Experiment
-from fedtrip.api import run_federation
 from fedtrip.comparison.trials import Trial, run_trials
 from fedtrip.experiment.federation import prepare
 from fedtrip.methods.fedavg import FedAvg
 from fedtrip.runs.folder import read_summary
+from fedtrip.runs.running import run_federation
 
 SMALL = {"rounds": 3, "clients": 4, "per_round": 2, "samples_per_client": 10, "batch_size": 5}
 

@@ -17,13 +17,13 @@ from flwr.simulation import run_simulation
 from torch import nn
 
 from fedtrip import Experiment, UserError, run
-from fedtrip.api import run_federation
 from fedtrip.experiment.federation import prepare
 from fedtrip.families import METHOD
 from fedtrip.flower.client_app import client_app
 from fedtrip.flower.engine import Tolerance
 from fedtrip.flower.server import run_on_grid
 from fedtrip.runs.folder import Destination, read_records
+from fedtrip.runs.running import run_federation
 
 from .deployment import OFFLINE
 

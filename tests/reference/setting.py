@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 import fedtrip
-from fedtrip.api import as_dataset
 from fedtrip.experiment.federation import prepare
+from fedtrip.experiment.given_data import as_dataset
 from fedtrip.randomness import stream
 
 SIZES = (7, 10, 3, 12, 6)

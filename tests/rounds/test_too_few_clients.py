@@ -6,13 +6,13 @@ import pytest
 
 import fedtrip
 from fedtrip import Experiment
-from fedtrip.api import run_federation
 from fedtrip.engines.serial import SerialEngine
 from fedtrip.experiment.federation import prepare
 from fedtrip.methods.interface import Memory
 from fedtrip.rounds.loop import rounds
 from fedtrip.rounds.memories import ClientStore
 from fedtrip.rounds.state import TooFewClients, initial_state
+from fedtrip.runs.running import run_federation
 
 
 class Unreliable(SerialEngine):

@@ -10,9 +10,9 @@ from safetensors.torch import load_file, save_file
 
 import fedtrip
 from fedtrip import Experiment, UserError
-from fedtrip.api import as_dataset
 from fedtrip.engines.serial import SerialEngine
 from fedtrip.experiment.federation import prepare
+from fedtrip.experiment.given_data import as_dataset
 from fedtrip.families import METHOD
 from fedtrip.methods import mean
 from fedtrip.methods.fedavg import FedAvg

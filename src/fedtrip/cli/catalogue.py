@@ -152,7 +152,7 @@ def _explained(family: Family, name: str) -> dict[str, Any]:
     """A rule as JSON has it: everything its class says."""
     import dataclasses
 
-    from fedtrip.explanation import explain_rule
+    from fedtrip.registry.explanation import explain_rule
 
     rule = explain_rule(family, name)
     colon = family.colon_of(name)

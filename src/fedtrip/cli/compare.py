@@ -30,7 +30,7 @@ from fedtrip.errors import UserError
 from fedtrip.interruption import Ended, Interruption, how_it_ended
 
 if TYPE_CHECKING:
-    from fedtrip.comparison.compare import Comparison
+    from fedtrip.api.comparisons import Comparison
     from fedtrip.comparison.trials import Trial
     from fedtrip.comparison.variants import Variant
     from fedtrip.rounds.record import RoundRecord
@@ -117,8 +117,8 @@ def compare(
 
       fedtrip compare --methods fedtrip,fedavg --set fedtrip.mu=0.1,0.4,1
     """
+    from fedtrip.api.comparisons import compare as run_comparison
     from fedtrip.comparison.client_device import ClientDevice
-    from fedtrip.comparison.compare import compare as run_comparison
     from fedtrip.comparison.variants import PAPER_METHODS, USUAL_METHODS
     from fedtrip.experiment.defaults import changed
     from fedtrip.experiment.description import Experiment

@@ -29,7 +29,7 @@ from fedtrip.cli.progress import Live, note_of, refusals
 from fedtrip.errors import UserError
 from fedtrip.families import METHOD
 from fedtrip.interruption import Ended, Interruption, how_it_ended
-from fedtrip.run_engine import RunEngine
+from fedtrip.runs.run_engine import RunEngine
 
 if TYPE_CHECKING:
     from fedtrip.tasks.interface import Goal
@@ -134,9 +134,9 @@ def run(
     """
     from fedtrip.experiment.description import Experiment
     from fedtrip.experiment.federation import prepare
-    from fedtrip.run_engine import on_engine
     from fedtrip.runs.event_files import EventFiles
     from fedtrip.runs.folder import EXPERIMENT, Destination, read_experiment, unused_folder
+    from fedtrip.runs.run_engine import on_engine
 
     if resume and folder is None:
         if experiment_file is None:
@@ -200,7 +200,7 @@ def evaluate(
 
     Example: fedtrip evaluate runs/mine
     """
-    from fedtrip.api import evaluate as evaluate_run
+    from fedtrip.api.runs import evaluate as evaluate_run
     from fedtrip.tasks.interface import ACCURACY
 
     scores = evaluate_run(run_folder, data_dir=absolute(data_dir), trust=trust)

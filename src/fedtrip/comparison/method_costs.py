@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from fedtrip.api import run
 from fedtrip.data import from_arrays
 from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.federation import prepare
 from fedtrip.methods.interface import Method, make_method
+from fedtrip.runs.running import run_federation
 from fedtrip.training.costs import pass_cost, symbols_of
 
 SETTLED_ROUND = 3
@@ -96,5 +97,6 @@ def _what_travels(
         method=method, clients=1, per_round=1, samples_per_client=2, batch_size=2, partition="iid",
         rounds=SETTLED_ROUND, eval_every=SETTLED_ROUND, lr=1e-6,
     )  # fmt: skip
-    last = run(experiment, model=module, data=from_arrays(x, y, x, y, mean=(0.0,), std=(1.0,)), workers=1).records[-1]
+    federation = prepare(experiment, model=module, data=from_arrays(x, y, x, y, mean=(0.0,), std=(1.0,)))
+    last = run_federation(federation, workers=1).records[-1]
     return last.bytes_down, last.bytes_up, last.client_memory

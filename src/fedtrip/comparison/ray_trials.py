@@ -21,7 +21,6 @@ from typing import Any
 import cloudpickle
 import ray
 
-from fedtrip.api import run_federation
 from fedtrip.comparison.trials import ATTEMPTS, OnTrialRound, Stop, Trial
 from fedtrip.data.dataset import DataSet
 from fedtrip.engines import worker_count
@@ -34,6 +33,7 @@ from fedtrip.rounds.ram import budget
 from fedtrip.rounds.record import RoundRecord
 from fedtrip.runs.checkpoint import Checkpoint
 from fedtrip.runs.folder import CHECKPOINT, EXPERIMENT, SUMMARY, Destination
+from fedtrip.runs.running import run_federation
 
 Files = dict[str, bytes | None]
 """A folder's content by relative path; None for a file that is gone."""

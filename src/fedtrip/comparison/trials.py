@@ -12,7 +12,6 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Literal
 
-from fedtrip.api import run_federation
 from fedtrip.data.dataset import DataSet
 from fedtrip.engines import worker_count
 from fedtrip.engines.handover import Handover, SharedData, share_data
@@ -24,6 +23,7 @@ from fedtrip.interruption import Interruption
 from fedtrip.rounds.ram import budget
 from fedtrip.rounds.record import RoundRecord
 from fedtrip.runs.folder import Destination
+from fedtrip.runs.running import run_federation
 from fedtrip.tasks.interface import ACCURACY, Goal
 
 ATTEMPTS = 3

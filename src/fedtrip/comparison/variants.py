@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedtrip.api import load_result
 from fedtrip.comparison.client_device import ClientDevice
 from fedtrip.comparison.comparable import settings_of
 from fedtrip.errors import UserError
@@ -20,6 +19,7 @@ from fedtrip.experiment.settings import check_setting, concerns, with_settings
 from fedtrip.files.atomic import file_name
 from fedtrip.runs.history import History
 from fedtrip.runs.result import Result
+from fedtrip.runs.stored import load_result
 from fedtrip.statistics import Estimate, Ratio, estimate, paired_ratio
 from fedtrip.tasks.interface import Goal
 

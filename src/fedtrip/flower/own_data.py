@@ -18,9 +18,9 @@ from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation
 from fedtrip.experiment.rules import Rules, make_rules
 from fedtrip.families import TASK
-from fedtrip.imports import import_object
 from fedtrip.models import build_model
 from fedtrip.models.representation import Tap
+from fedtrip.registry.imports import import_object
 
 NODES = "nodes"
 """The `dataset` of an experiment whose samples are the nodes' own."""

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from flwr.serverapp import Grid
 
-from fedtrip.api import OnRound, run_federation
 from fedtrip.experiment.federation import Federation
 from fedtrip.files.atomic import write_text
 from fedtrip.files.lock import FolderLock
 from fedtrip.flower.engine import FlowerEngine, Tolerance
 from fedtrip.runs.folder import CHECKPOINT, Destination
 from fedtrip.runs.result import Result
+from fedtrip.runs.running import OnRound, run_federation
 from fedtrip.training.prepared_model import PreparedModel
 
 KEY = "run-key"

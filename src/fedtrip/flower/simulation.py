@@ -11,7 +11,6 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.simulation import run_simulation
 
-from fedtrip.api import OnRound
 from fedtrip.engines import worker_count
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import PYTHON
@@ -22,6 +21,7 @@ from fedtrip.flower.node import DATA_DIR, MEMORY_DIR
 from fedtrip.flower.server import run_on_grid
 from fedtrip.runs.folder import CHECKPOINT, Destination
 from fedtrip.runs.result import Result
+from fedtrip.runs.running import OnRound
 
 
 def simulate(

@@ -14,9 +14,9 @@ from torch import nn
 
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.families import model_names
-from fedtrip.imports import import_object
 from fedtrip.models.check import check_model
 from fedtrip.randomness import torch_seed
+from fedtrip.registry.imports import import_object
 
 __all__ = ["MODELS", "build_model", "check_model", "check_model_spec", "model_class"]
 

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from fedtrip.api import load_result
 from fedtrip.comparison.folder import REPORT
 from fedtrip.comparison.trials import Stop, Trial, TrialEngine, run_trials
 from fedtrip.errors import UserError, unknown_name
@@ -25,6 +24,7 @@ from fedtrip.paper.entry import Entry, Findings, Line, OnStep
 from fedtrip.report import write_report
 from fedtrip.rounds.record import RoundRecord
 from fedtrip.runs.folder import remove_run
+from fedtrip.runs.stored import load_result
 
 RUNS, WORK = "runs", "unfinished"
 

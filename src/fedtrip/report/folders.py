@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedtrip.api import load_result
 from fedtrip.comparison.folder import MANIFEST
 from fedtrip.errors import UserError, shortened
 from fedtrip.experiment.description import Experiment
 from fedtrip.runs.folder import EXPERIMENT, SUMMARY, read_summary
 from fedtrip.runs.result import Result
+from fedtrip.runs.stored import load_result
 
 
 @dataclass

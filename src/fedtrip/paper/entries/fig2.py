@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import nn
 
-from fedtrip.api import run
+from fedtrip.api.runs import run
 from fedtrip.data import load_dataset
 from fedtrip.data.dataset import DataSet
 from fedtrip.errors import UserError

@@ -10,7 +10,7 @@ A rule is written
 and, from Python, as an object. The built-in rules of a family are the modules of its folder: `codecs/topk.py` is the
 rule `topk`, and its class the one subclass of the family's base that it defines. So a new rule is one new file. The
 names are known without importing any of them: PyTorch is imported when a rule is made or explained
-(`fedtrip.explanation`).
+(`fedtrip.registry.explanation`).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from typing import Any, ClassVar
 from pydantic import TypeAdapter, ValidationError
 
 from fedtrip.errors import UserError, shortened, unknown_name
-from fedtrip.imports import import_object
-from fedtrip.rule_files import Colon, colon_of, module_names
+from fedtrip.registry.imports import import_object
+from fedtrip.registry.rule_files import Colon, colon_of, module_names
 
 
 class Rule:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from fedtrip.runs.folder import Destination
     from fedtrip.runs.result import Result
 
+SIMULATION = "fedtrip.flower.simulation"
 RunEngine = Literal["local", "flower-simulation"]
 
 
@@ -33,7 +35,7 @@ def on_engine(
         for option, value in (("--round-timeout", round_timeout), ("--min-clients", min_clients)):
             if value is not None:
                 raise UserError(f"{option} has no meaning on one machine; accepted: with --engine flower-simulation")
-        from fedtrip.api import run_federation
+        from fedtrip.runs.running import run_federation
 
         kept = None if client_memory is None else read_size(client_memory, "--client-memory")
         return partial(run_federation, destination=destination, client_memory=kept)
@@ -46,9 +48,7 @@ def on_engine(
         )
     if find_spec("flwr") is None or find_spec("ray") is None:
         raise UserError(f"--engine {engine} needs Flower; accepted: pip install 'fedtrip[flower]'")
-    from fedtrip.flower.engine import Tolerance
-    from fedtrip.flower.simulation import simulate
-
     given = {"round_timeout": round_timeout, "min_clients": min_clients}
-    tolerance = Tolerance(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
-    return partial(simulate, destination=destination, tolerance=tolerance, data_dir=data_dir)
+    simulation = import_module(SIMULATION)  # by its name: nothing here knows Flower
+    tolerance = simulation.Tolerance(**{name: value for name, value in given.items() if value is not None})
+    return partial(simulation.simulate, destination=destination, tolerance=tolerance, data_dir=data_dir)

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedtrip.api import Data, as_dataset
 from fedtrip.comparison.client_device import ClientDevice
 from fedtrip.comparison.folder import MANIFEST, PLOT, REPORT, TABLE, comparison_folder, writing
 from fedtrip.comparison.tables import as_csv, as_markdown, as_records
@@ -27,6 +26,7 @@ from fedtrip.engines import worker_count
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import ModelSource
+from fedtrip.experiment.given_data import Data, as_dataset
 from fedtrip.experiment.preparer import Preparer
 from fedtrip.figures.convergence import draw_convergence
 from fedtrip.files.atomic import write_json, write_text

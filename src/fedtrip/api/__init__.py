@@ -1,0 +1,1 @@
+"""The public functions: `fedtrip.run`, `load`, `load_result`, `evaluate` and `compare`."""

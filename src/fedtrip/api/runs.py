@@ -1,0 +1,118 @@
+"""The public functions of one run: run an experiment, load what a run left behind, evaluate it."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+from torch import nn
+
+from fedtrip.engines import make_engine
+from fedtrip.errors import UserError
+from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.federation import ModelSource, prepare
+from fedtrip.experiment.given_data import Data, as_dataset
+from fedtrip.one_thread import one_thread, refuse_inside_a_run
+from fedtrip.runs.folder import (
+    MODEL,
+    Destination,
+)
+from fedtrip.runs.result import Result
+from fedtrip.runs.run_engine import RunEngine, on_engine
+from fedtrip.runs.running import OnRound
+from fedtrip.runs.stored import load_result, stored_federation
+from fedtrip.training.prepared_model import PreparedModel
+from fedtrip.training.workbench import Question
+
+
+def run(
+    experiment: Experiment | None = None,
+    *,
+    model: ModelSource | None = None,
+    data: Data | None = None,
+    data_dir: Path | str | None = None,
+    out: Path | str | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    checkpoint_every: int | None = None,
+    client_memory: int | str | None = None,
+    workers: int | None = None,
+    engine: RunEngine = "local",
+    round_timeout: float | None = None,
+    min_clients: int | None = None,
+    on_round: OnRound | None = None,
+    progress: bool = False,
+) -> Result:
+    """Run one experiment and return its result.
+
+    `model` is your own module, or a function that makes it (then its initial weights depend on the seed); `data` is
+    a `DataSet` (see `from_arrays`, `from_clients`), the four arrays (x_train, y_train, x_test, y_test), or a dict of
+    them. `out` writes a run folder; with `resume` the run goes on where that folder's was interrupted, and ends with
+    the same bits as if it never had been. What it goes on from is written every `checkpoint_every` rounds, by default
+    when a second has passed, or twenty times what it cost the last time; and when the run is left by an exception.
+    `client_memory`, bytes or a text such as "2GiB", is what the clients' memories may take of this machine's (default:
+    a quarter of what is available); the rest lies on disk. `workers` is the number of processes (default: the cores).
+    Neither changes the result. With `engine="flower-simulation"` the clients are nodes of Flower's simulation, whose
+    rounds wait for `round_timeout` seconds and need `min_clients` uploads; then model and data are named ones.
+    `on_round` is called with each round's record. Runs of several threads of a process wait for each other, because
+    torch has one generator; a run cannot be started inside another one's `on_round`.
+    """
+    refuse_inside_a_run()
+    experiment = experiment or Experiment()
+    place = None if data_dir is None else Path(data_dir).absolute()
+    destination = None if out is None else Destination(Path(out), overwrite, resume, checkpoint_every)
+    run_there = on_engine(engine, destination, round_timeout, min_clients, place, client_memory)
+    if destination is not None:
+        destination.check()
+    with one_thread():
+        federation = prepare(
+            experiment,
+            model=model,
+            data=None if data is None else as_dataset(data, experiment),
+            data_dir=data_dir,
+            progress=progress,
+        )
+    return run_there(federation, workers=workers, on_round=on_round)
+
+
+def load(
+    run_folder: Path | str,
+    *,
+    model: ModelSource | None = None,
+    data: Data | None = None,
+    data_dir: Path | str | None = None,
+    trust: bool = False,
+) -> nn.Module:
+    """The trained module of a stored run, in evaluation mode. A model or data given from Python are given again.
+
+    It wants normalised inputs; `load_result(...).predictor()` takes them as they come.
+    Code that the run names (a model or a task as `package.module:name`) is run only with `trust`; stderr says which.
+    """
+    return load_result(run_folder, model=model, data=data, data_dir=data_dir, trust=trust).module
+
+
+@one_thread()
+def evaluate(
+    run_folder: Path | str,
+    *,
+    model: ModelSource | None = None,
+    data: Data | None = None,
+    data_dir: Path | str | None = None,
+    trust: bool = False,
+) -> dict[str, float]:
+    """The task's scores of a stored run's model on its experiment's test set by name, such as `accuracy` and `loss`.
+
+    Code that the run names (a model or a task as `package.module:name`) is run only with `trust`; stderr says which.
+    """
+    folder = Path(run_folder)
+    stored = load_result(folder)
+    federation = stored_federation(folder, stored.experiment, model, data, data_dir, trust)
+    module = copy.deepcopy(federation.module)
+    try:
+        module.load_state_dict(stored.state)
+    except RuntimeError as problem:
+        raise UserError(f"model '{folder / MODEL}' does not fit the experiment: {problem}") from None
+    prepared = PreparedModel.of(federation)
+    with make_engine(federation, prepared, workers=1) as engine:
+        (sums,) = engine.score([Question(prepared.flat.model_of(module))])
+    return federation.rules.task.scores(sums, len(federation.dataset.y_test))
