@@ -161,7 +161,7 @@ def test_an_archive_of_runs_that_names_code_is_refused(foreign, tmp_path):
     Archive(tmp_path / "archive").add(package.run(small, workers=1))
     (stored,) = (tmp_path / "archive").rglob("*.jsonl")
     for old, new in (
-        ('"name":"fedavg"', '"name":"foreign_code:Mine"'),
+        ('"method":"fedavg"', '"method":"foreign_code:Mine"'),
         ('"model":"mlp"', '"model":"foreign_code:net"'),
     ):
         text = stored.read_text()

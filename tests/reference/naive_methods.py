@@ -56,7 +56,7 @@ class FedProx(FedAvg):
 
 
 class FedTrip(FedAvg):
-    mu, reach, xi, xi_value, xi_rounds, penalty, first = "auto", 0.75, "annealed", 1.0, 10.0, "squared", "prox"
+    mu = 0.4
 
     def begin(self):
         self.last, self.hist = {}, {}
@@ -64,44 +64,70 @@ class FedTrip(FedAvg):
     def begin_round(self, t, server, setting):  # noqa: ARG002
         self.mu_of = {k: self.weight(len(y), setting) for k, (_, y) in enumerate(setting.pairs)}
 
+    def weight(self, n, setting):  # noqa: ARG002
+        return self.mu
+
+    def xi(self, t, gap):  # noqa: ARG002
+        return 1 / gap
+
+    def length(self, v):
+        return (v * v).sum()
+
+    def objective(self, t, k, local, server, x, y):
+        w, w_glob = flat(local), flat(server).detach()
+        regulariser = self.length(w - w_glob)
+        if k in self.last:
+            regulariser = regulariser - self.xi(t, t - self.last[k]) * self.length(w - self.hist[k])
+        return functional.cross_entropy(local(x), y) + self.mu_of[k] / 2 * regulariser
+
+    def succeeded(self, t, k, local, server):  # noqa: ARG002
+        self.last[k], self.hist[k] = t, flat(local).detach().clone()
+
+
+class AnnealedXi(FedTrip):
+    tau = 10.0
+
+    def xi(self, t, gap):
+        early = math.e ** ((1 - t) / self.tau)
+        return early * 1 + (1 - early) * gap**-1
+
+
+class FedTripAuto(AnnealedXi):
+    push = 0.75
+
     def weight(self, n, setting):
-        """μ, or what makes μ times the way of real SGD on a gradient of one the reach."""
-        if self.mu != "auto":
-            return self.mu
+        """What makes μ times how far real SGD travels on a gradient of one the push."""
         w = torch.zeros((), dtype=torch.float64, requires_grad=True)
         sgd = torch.optim.SGD([w], lr=setting.lr, momentum=setting.momentum)
         w.grad, warm_up = torch.ones_like(w), 1000 if setting.keep_optimizer_state else 0
         steps = setting.local_epochs * len(range(0, n, setting.batch_size))
-        way = []
+        moved = []
         for _ in range(warm_up + steps):
             before = w.item()
             sgd.step()
-            way.append(before - w.item())
-        return self.reach / sum(way[-steps:])
+            moved.append(before - w.item())
+        return self.push / sum(moved[-steps:])
 
-    def objective(self, t, k, local, server, x, y):
-        w, w_glob = flat(local), flat(server).detach()
-        ce = functional.cross_entropy(local(x), y)
-        if k in self.last:
-            w_hist, gap = self.hist[k], t - self.last[k]
-        elif self.first == "initial":
-            w_hist, gap = self.initial, t
-        elif self.first == "none":
-            return ce
-        else:
-            w_hist, gap = None, None
-        near, away = w - w_glob, None if w_hist is None else w - w_hist
-        length = {"squared": lambda v: (v * v).sum(), "norm": torch.linalg.vector_norm}[self.penalty]
-        regulariser = length(near)
-        if away is not None:
-            rules = {"inverse-gap": 1 / gap, "constant": self.xi_value, "gap": gap}
-            early = math.e ** ((1 - t) / self.xi_rounds)
-            xi = early * 1 + (1 - early) * gap**-1 if self.xi == "annealed" else rules[self.xi]
-            regulariser = regulariser - xi * length(away)
-        return ce + self.mu_of[k] / 2 * regulariser
 
-    def succeeded(self, t, k, local, server):  # noqa: ARG002
-        self.last[k], self.hist[k] = t, flat(local).detach().clone()
+class ConstantXi(FedTrip):
+    value = 1.0
+
+    def xi(self, t, gap):  # noqa: ARG002
+        return self.value
+
+
+class GapXi(FedTrip):
+    def xi(self, t, gap):  # noqa: ARG002
+        return gap
+
+
+class InverseGapNorm(FedTrip):
+    def length(self, v):
+        return torch.linalg.vector_norm(v)
+
+
+class GapNorm(GapXi, InverseGapNorm):
+    pass
 
 
 class SlowMo(FedAvg):
@@ -267,6 +293,7 @@ METHODS = {
     "fedavg": FedAvg,
     "fedprox": FedProx,
     "fedtrip": FedTrip,
+    "fedtrip-auto": FedTripAuto,
     "slowmo": SlowMo,
     "moon": Moon,
     "feddyn": FedDyn,
@@ -274,4 +301,8 @@ METHODS = {
     "mimelite": MimeLite,
     "feddane": FedDane,
     "fedgkd": FedGkd,
+    **{
+        f"fedtrip.paper.study_rules:{rule.__name__}": rule
+        for rule in (AnnealedXi, ConstantXi, GapXi, InverseGapNorm, GapNorm)
+    },
 }
