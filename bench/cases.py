@@ -92,7 +92,7 @@ class Timed:
         self._engine, self._parts = engine, parts
 
     def work(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
-        """The jobs; their time is what is waited for them, without what is done with an outcome while others are due."""
+        """The jobs; their time is what is waited for them, without what is done with an outcome meanwhile."""
         seconds, outcomes = 0.0, self._engine.work(jobs)
         for _ in jobs:
             began = time.perf_counter()

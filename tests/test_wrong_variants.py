@@ -75,7 +75,7 @@ def topk(order):
 def forgetful(self, upload, reference, kept, stream_of):
     """Error feedback that keeps nothing."""
     payload, _ = RIGHT_ENCODE(self, upload, reference, {}, stream_of)
-    return payload, {"w": torch.zeros_like(upload["w"]), **({} if kept is None else {})}
+    return payload, {name: torch.zeros_like(upload[name]) for name in kept or upload}
 
 
 RIGHT_ENCODE = Codec.encode
@@ -160,7 +160,10 @@ def corrupting_dropped_ones_too(self, seed, t, chosen):
     return Faults(RIGHT_FAULTS(self, seed, t, chosen).dropped, RIGHT_FAULTS(Corrupt(self.p), seed, t, chosen).spoiled)
 
 
-INT8, TOPK = test_codecs.test_int8_is_within_one_step_and_right_in_the_mean, test_codecs.test_topk_by_hand_with_ties_to_the_lower_index  # fmt: skip  # noqa: E501
+INT8, TOPK = (
+    test_codecs.test_int8_is_within_one_step_and_right_in_the_mean,
+    test_codecs.test_topk_by_hand_with_ties_to_the_lower_index,
+)
 BY_HAND = test_combining.test_by_hand
 ADAM = lambda: test_optimizers.test_against_torchs_own(0.3, 0.05)  # noqa: E731
 SERVER = test_server_optimizers
@@ -189,7 +192,7 @@ VARIANTS = {
         "encode",
         without_reference,
         lambda: test_codecs.test_the_difference_to_what_was_received_is_coded_and_buffers_are_not("topk:0.1"),
-    ),  # fmt: skip  # noqa: E501
+    ),
     "trimmed of nothing": (Trimmed, "_trimmed", trimmed(lambda _beta, _n: 0), BY_HAND),
     "trimmed rounded up": (Trimmed, "_trimmed", trimmed(lambda beta, n: math.ceil(beta * n)), BY_HAND),
     "trimmed by one more": (
@@ -204,13 +207,13 @@ VARIANTS = {
         "__call__",
         every(lambda m: m.median(dim=0).values),
         test_combining.test_the_median_of_an_even_number_is_the_mean_of_the_two_in_the_middle,
-    ),  # fmt: skip  # noqa: E501
+    ),
     "median that is a mean": (
         Median,
         "__call__",
         every(lambda m: m.mean(0)),
         lambda: test_combining.test_outliers_stay_outside_the_honest_hull("median", (1e30, 1e30)),
-    ),  # fmt: skip  # noqa: E501
+    ),
     "mean without weights": (Mean, "__call__", every(lambda m: m.mean(0)), BY_HAND),
     "Adam without sqrt": (Moments, "move", moments(root=lambda v: v), ADAM),
     "Adam without correction of m": (Moments, "move", moments(corrects_mean=False), ADAM),
@@ -221,19 +224,19 @@ VARIANTS = {
         "step",
         adamw_with_coupled_decay,
         lambda: test_optimizers.test_adamw_decouples_the_decay_but_not_a_correction(0.05),
-    ),  # fmt: skip  # noqa: E501
+    ),
     "travel without momentum": (
         Sgd,
         "travel",
-        lambda _self, lr, steps, *, kept: lr * steps,
+        lambda _self, lr, steps, **_kept: lr * steps,
         test_optimizers.test_travel_is_what_steps_on_a_constant_gradient_go,
-    ),  # fmt: skip  # noqa: E501, ARG005
+    ),
     "clipping what is short": (
         Clip,
         "cut",
         lambda self, v: v.mul_(self.bound / v.norm()),
         test_optimizers.test_clipping_cuts_to_the_bound_and_leaves_what_is_shorter,
-    ),  # fmt: skip  # noqa: E501
+    ),
     "server Adam without sqrt": (Adaptive, "__call__", adaptive(root=lambda v: v), SERVER_ADAM),
     "server Adam with bias correction": (Adaptive, "__call__", adaptive(corrected=True), SERVER_ADAM),
     "server Adam of |Δ|": (Adaptive, "__call__", adaptive(squares=torch.abs), SERVER_ADAM),
@@ -252,43 +255,43 @@ VARIANTS = {
         "__call__",
         lambda self, w, p, s: (w - (u := self.beta * s["u"] + (1 - self.beta) * (w - p)), {"u": u}),
         SERVER.test_momentum_three_rounds,
-    ),  # fmt: skip  # noqa: E501
+    ),
     "weighted that is uniform": (
         Weighted,
         "__call__",
         Uniform.__call__,
         test_selection.test_weighted_follows_the_numbers_of_samples,
-    ),  # fmt: skip  # noqa: E501
+    ),
     "weighted by squares": (
         Weighted,
         "__call__",
         selecting(lambda n: n**2),
         test_selection.test_weighted_follows_the_numbers_of_samples,
-    ),  # fmt: skip  # noqa: E501
+    ),
     "available always": (
         Available,
         "__call__",
         Uniform.__call__,
         test_selection.test_available_takes_all_that_are_there_if_they_are_few,
-    ),  # fmt: skip  # noqa: E501
+    ),
     "the first clients": (
         Available,
         "__call__",
         all_of_them,
         test_selection.test_available_with_certainty_is_a_uniform_choice_of_all,
-    ),  # fmt: skip  # noqa: E501
+    ),
     "dropout of the others": (
         Dropout,
         "faults",
         dropping(lambda p: 1 - p),
         test_attacks.test_clients_drop_out_as_often_as_asked_and_a_larger_share_only_adds,
-    ),  # fmt: skip  # noqa: E501
+    ),
     "corrupt also the dropped": (
         Corrupt,
         "faults",
         corrupting_dropped_ones_too,
         test_attacks.test_corrupted_clients_are_among_those_that_answer_and_drop_outs_are_the_same,
-    ),  # fmt: skip  # noqa: E501
+    ),
     "exponential from round 0": (
         Exponential,
         "__call__",
@@ -300,25 +303,25 @@ VARIANTS = {
         "__call__",
         lambda self, t, _rounds: self.gamma ** (t // self.every),
         test_schedules.test_by_hand,
-    ),  # fmt: skip  # noqa: E501
+    ),
     "cosine of a whole turn": (
         Cosine,
         "__call__",
         lambda self, t, n: self.end + (1 - self.end) * (1 + math.cos(2 * math.pi * (t - 1) / n)) / 2,
         test_schedules.test_by_hand,
-    ),  # fmt: skip  # noqa: E501
+    ),
     "squared error without half": (
         Regression,
         "summed_loss",
         lambda _self, o, y: (o.reshape(-1) - y).square().sum(),
         test_tasks.test_regressions_step_is_the_gradient_of_half_the_squared_error,
-    ),  # fmt: skip  # noqa: E501
+    ),
     "outputs that spread over targets": (
         Regression,
         "summed_loss",
         lambda _self, o, y: (o - y).square().sum() / 2,
         test_tasks.test_regressions_step_is_the_gradient_of_half_the_squared_error,
-    ),  # fmt: skip  # noqa: E501
+    ),
     "mean in place of the sum": (
         Classification,
         "summed_loss",

@@ -13,11 +13,11 @@ from fedtrip.flower.records import (
     RemoteJob,
     RunIdentity,
     from_arrays,
-    outcome_content,
-    read_outcome,
-    read_job,
-    serialised_size,
     job_content,
+    outcome_content,
+    read_job,
+    read_outcome,
+    serialised_size,
     to_arrays,
 )
 from fedtrip.methods.interface import Memory

@@ -15,7 +15,6 @@ from fedtrip.api import as_dataset
 from fedtrip.engines.serial import SerialEngine
 from fedtrip.experiment.federation import prepare
 from fedtrip.families import METHOD
-
 from fedtrip.methods.fedavg import FedAvg
 from fedtrip.rounds.memories import ClientStore, write_vectors
 from fedtrip.rounds.state import initial_state
