@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 CORES := $(shell nproc)
 
-.PHONY: demo test test-slow lint bench results docs evidence reliability reliability-overhead wheel clean
+.PHONY: demo test test-slow cross lint bench results docs evidence reliability reliability-overhead wheel clean
 
 .venv/runtime: pyproject.toml constraints.txt
 	@echo "Installing what fedtrip runs with, half of it PyTorch, into .venv: 1.4 GB, some minutes."
@@ -26,10 +26,13 @@ lint: .venv/ready
 	$(BIN)/lint-imports --no-logo
 
 test: lint  ## everything but what needs minutes
-	$(BIN)/pytest -n $(CORES) --dist worksteal -m "not slow"
+	$(BIN)/pytest -n $(CORES) --dist worksteal -m "not slow and not cross"
 
 test-slow: .venv/ready  ## what needs minutes
 	$(BIN)/pytest -n $(CORES) --dist loadfile -m slow
+
+cross: .venv/ready  ## every combination of method, codec, combining, server optimizer and selection
+	$(BIN)/pytest -n $(CORES) --dist worksteal -m cross
 
 bench: .venv/ready  ## speed against a plain PyTorch loop; writes bench/README.md
 	$(BIN)/python -m bench

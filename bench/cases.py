@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +23,9 @@ from fedtrip.rounds.loop import one_round
 from fedtrip.rounds.state import initial_state
 from fedtrip.runs.folder import Destination
 from fedtrip.runs.writer import RunWriter
-from fedtrip.training.client import Outcome, Task
-from fedtrip.vectors import Vectors
+from fedtrip.tasks.interface import Sums
+from fedtrip.training.client import Job, Outcome
+from fedtrip.training.workbench import Question
 
 
 @dataclass(frozen=True)
@@ -91,17 +92,21 @@ class Timed:
     def __init__(self, engine: Engine, parts: Parts) -> None:
         self._engine, self._parts = engine, parts
 
-    def clients(self, tasks: list[Task]) -> list[Outcome]:
-        began = time.perf_counter()
-        outcomes = list(self._engine.clients(tasks))
-        self._parts.training.append(time.perf_counter() - began)
-        return outcomes
+    def work(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+        """The jobs; their time is what is waited for them, without what is done with an outcome meanwhile."""
+        seconds, outcomes = 0.0, self._engine.work(jobs)
+        for _ in jobs:
+            began = time.perf_counter()
+            outcome = next(outcomes)
+            seconds += time.perf_counter() - began
+            yield outcome
+        self._parts.training.append(seconds)
 
-    def evaluate(self, model: Vectors) -> tuple[float, float]:
+    def score(self, questions: Sequence[Question]) -> list[Sums]:
         began = time.perf_counter()
-        result = self._engine.evaluate(model)
+        sums = self._engine.score(questions)
         self._parts.evaluation.append(time.perf_counter() - began)
-        return result
+        return sums
 
     def close(self) -> None:
         self._engine.close()
@@ -125,9 +130,10 @@ class FedtripRounds:
 
     def round(self) -> None:
         began = time.perf_counter()
-        record, _ = one_round(self._federation, self._engine, self._state)  # type: ignore[arg-type]
+        done = one_round(self._federation, self._engine, self._state)
+        self._state.advance(done)
         middle = time.perf_counter()
-        self._writer.record(record, self._state)
+        self._writer.record(done.record, self._state)
         now = time.perf_counter()
         self.parts.checkpoint.append(now - middle)
         self.parts.whole.append(now - began)

@@ -130,6 +130,29 @@ def test_a_payload_of_topk_that_lies_is_refused():
             codec.decode({"w": wrong}, {}, like, streams())
 
 
+def test_a_payload_of_topk_that_names_a_place_twice_is_refused():
+    codec, like = UPLOAD_CODEC.make("topk:0.02"), {"w": vector(100)}  # k = 2: indices are shorter than 100 bits
+    payload = codec.encode(like, {}, {}, streams())[0]["w"].clone()
+    payload[-4:] = payload[-8:-4]
+    with pytest.raises(ValueError, match="cannot be"):
+        codec.decode({"w": payload}, {}, like, streams())
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_vectors_of_any_shape_and_precision_are_coded(rule):
+    codec = UPLOAD_CODEC.make(rule)
+    upload = {"table": vector(6).double().reshape(2, 3), "number": torch.tensor(0.5), "none": torch.zeros(0)}
+    expected = {name: v.float() for name, v in upload.items()}
+    payload, kept = codec.encode(upload, {}, {}, streams())
+    again, _ = codec.encode(upload, {}, kept, streams(1))
+    for sent in (payload, again):
+        decoded = codec.decode(sent, {}, expected, streams())
+        assert {name: (v.shape, v.dtype) for name, v in decoded.items()} == {
+            name: (v.shape, v.dtype) for name, v in expected.items()
+        }
+    assert float(codec.decode(payload, {}, expected, streams())["number"]) == pytest.approx(0.5)
+
+
 def test_not_a_number_stays_one_so_that_the_server_can_refuse_it():
     for rule in ("topk:0.02", "int8"):
         codec, x = UPLOAD_CODEC.make(rule), vector(100)

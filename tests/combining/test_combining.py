@@ -20,6 +20,10 @@ def test_by_hand():
     rows = [[1.0, 10.0], [2.0, 20.0], [3.0, 30.0], [100.0, -5.0], [0.0, 40.0]]
     assert combined("median", rows) == [2.0, 20.0]
     assert combined("trimmed:0.2", rows) == [2.0, 20.0]
+    skew = [[0.0], [1.0], [2.0], [6.0], [100.0]]  # b = 0 would be 21.8, b = 1 is 3, b = 2 would be the median, 2
+    assert combined("trimmed:0.2", skew) == combined("trimmed:0.39", skew) == [3.0]
+    assert combined("trimmed:0.4", skew) == [2.0]
+    assert combined("trimmed:0.19", skew) == [21.8]
     assert combined("mean", rows[:2], [0.25, 0.75]) == [1.75, 17.5]
 
 
@@ -44,10 +48,11 @@ def test_nothing_trimmed_is_the_uniform_mean():
     assert combined("trimmed:0", rows) == pytest.approx(combined("mean", rows), rel=1e-12)
 
 
+@pytest.mark.parametrize("lies", [(1e30, -1e30), (1e30, 1e30), (-1e30, -1e30)])
 @pytest.mark.parametrize("rule", ["median", "trimmed:0.3"])
-def test_outliers_stay_outside_the_honest_hull(rule):
+def test_outliers_stay_outside_the_honest_hull(rule, lies):
     honest = np.random.default_rng(0).standard_normal((5, 4))
-    rows = [*honest.tolist(), [1e30] * 4, [-1e30] * 4]
+    rows = [*honest.tolist(), *([lie] * 4 for lie in lies)]  # in a mean, two that are opposite would hide each other
     result = np.array(combined(rule, rows))
     assert (honest.min(0) <= result).all()
     assert (result <= honest.max(0)).all()

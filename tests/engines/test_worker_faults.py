@@ -6,11 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 import torch
-from test_pool import federation_of, is_running, serially, with_workers
+from test_pool import federation_of, is_running, serially, with_method, with_workers
 
 import fedtrip
 from fedtrip import Experiment, UserError
@@ -81,7 +81,7 @@ def test_a_trial_whose_process_hangs_or_lacks_memory_goes_on_in_another(what, bl
     small = {"rounds": 3, "clients": 4, "per_round": 2, "samples_per_client": 10, "batch_size": 5}
     federation = prepare(Experiment(**small, method="fedavg"), data=fedtrip.from_arrays(**blobs))
     (tmp_path / "marks").mkdir()
-    faulty = replace(federation, method=Faulty(os.getpid(), str(tmp_path / "marks"), what))
+    faulty = with_method(federation, Faulty(os.getpid(), str(tmp_path / "marks"), what))
     todo = [
         Trial(name=name, prepare=lambda which=which: which, out=tmp_path / name, rounds=3)
         for name, which in (("faulty", faulty), ("plain", federation))

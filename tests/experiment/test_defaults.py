@@ -3,8 +3,6 @@
 import fedtrip
 from fedtrip.experiment.defaults import changed, chosen_options
 from fedtrip.experiment.federation import prepare
-from fedtrip.experiment.presets import preset_options
-from fedtrip.methods.fedtrip import FedTrip
 
 
 def complete(**fields):
@@ -28,9 +26,9 @@ def test_another_data_set_brings_its_own_samples_target_and_normalisation():
 
 
 def test_another_model_brings_its_own_mu():
-    stored = complete(method={"name": "fedtrip", "reach": 0.0})
+    stored = complete(method="fedtrip")
     assert stored.method.options["mu"] == 1.0
-    assert changed(stored, model="cnn").method.options == {"reach": 0.0}
+    assert changed(stored, model="cnn").method.options == {}
     assert changed(complete(method={"name": "fedtrip", "mu": 0.7}), model="cnn").method.options["mu"] == 0.7
 
 
@@ -41,26 +39,25 @@ def test_nothing_changes_where_nothing_is_changed():
 
 
 def test_options_that_were_chosen_are_told_from_the_defaults_they_bring():
-    for given in ({}, {"mu": 0.7}, {"mu": 1.0, "xi": "gap"}, {"reach": 0.5}, {"reach": 0.0}, {"penalty": "norm"}):
-        stored = complete(method={"name": "fedtrip", **given})
+    for name, given in (
+        ("fedtrip", {}), ("fedtrip", {"mu": 0.7}), ("fedtrip", {"mu": 1.0}),
+        ("fedtrip-auto", {}), ("fedtrip-auto", {"push": 0.5}), ("fedtrip-auto", {"push": 0.75, "tau": 5.0}),
+    ):  # fmt: skip
+        stored = complete(method={"name": name, **given})
         chosen = chosen_options(stored)
-        assert complete(method={"name": "fedtrip", **chosen}).method == stored.method
+        assert complete(method={"name": name, **chosen}).method == stored.method
         assert len(chosen) <= len(given)
 
 
-def test_a_stored_automatic_mu_gives_way_to_a_number_and_to_the_papers():
+def test_a_stored_mu_of_the_model_gives_way_to_a_number_and_to_another_method():
     stored = complete(method="fedtrip")
-    assert (stored.method.options["mu"], stored.method.options["reach"]) == ("auto", FedTrip.reach)
 
-    def with_options(base=stored, **options):
-        given = changed(base, method={"name": "fedtrip", **{**chosen_options(base), **options}})
+    def with_options(**options):
+        given = changed(stored, method={"name": "fedtrip", **{**chosen_options(stored), **options}})
         return prepare(given).experiment.method.options
 
-    assert (with_options(mu=3.0)["mu"], with_options(mu=3.0)["reach"]) == (3.0, 0.0)
-    assert (with_options(reach=0.5)["mu"], with_options(reach=0.5)["reach"]) == ("auto", 0.5)
-    assert with_options(xi="inverse-gap")["mu"] == "auto"
-    assert with_options(complete(method={"name": "fedtrip", "mu": 0.7}), mu="auto") == stored.method.options
-    paper = preset_options("paper", "fedtrip")
-    for base in (stored, complete(method={"name": "fedtrip", "penalty": "norm"})):
-        assert with_options(base, **paper)["mu"] == 1.0  # the model is an MLP
-        assert with_options(base, **paper).items() >= paper.items()
+    assert with_options() == {"mu": 1.0}  # the model is an MLP
+    assert with_options(mu=3.0) == {"mu": 3.0}
+    auto = prepare(changed(stored, method="fedtrip-auto")).experiment
+    assert dict(auto.method.options) == {"push": 0.75, "tau": 10.0}
+    assert dict(prepare(changed(auto, method="fedtrip")).experiment.method.options) == {"mu": 1.0}

@@ -41,7 +41,7 @@ class Faulty(FedTrip):
 
     def client(self, received, memory, local):
         folder = Path(self.folder)
-        client = local._task.client
+        client = local._job.client
         key = f"{client} {local.round}"
         with (folder / "processes").open("a") as file:
             file.write(json.dumps({"client": client, "round": local.round, "processes": ancestors()}) + "\\n")

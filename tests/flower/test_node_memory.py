@@ -15,7 +15,7 @@ KEY = "0123456789abcdef" * 2
 
 
 def of_round(number):
-    return Memory({"w_hist": torch.full((3,), float(number))}, number, torch.full((2,), -float(number)))
+    return Memory({"w_hist": torch.full((3,), float(number))}, number, {"1.momentum": torch.full((2,), -float(number))})
 
 
 def rounds_on_disk(folder, client=0):
@@ -34,7 +34,7 @@ def test_a_round_that_the_server_lost_has_not_advanced_the_client(tmp_path):
     assert rounds_on_disk(tmp_path) == [5, 6]
     kept = NodeMemory(tmp_path, KEY, 0).load(6, 0)
     assert kept.last_round == 6
-    assert kept.momentum.tolist() == [-6.0] * 2
+    assert kept.optimizer["1.momentum"].tolist() == [-6.0] * 2
 
 
 def test_every_exchange_of_a_round_is_kept_until_the_round_is_over(tmp_path):

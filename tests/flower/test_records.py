@@ -10,23 +10,21 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from fedtrip.flower.records import (
     BadRecord,
-    RemoteTask,
+    RemoteJob,
     RunIdentity,
     from_arrays,
+    job_content,
     outcome_content,
+    read_job,
     read_outcome,
-    read_task,
     serialised_size,
-    task_content,
     to_arrays,
 )
 from fedtrip.methods.interface import Memory
 from fedtrip.training.client import Outcome
 
 RUN = RunIdentity("0" * 32, 'dataset = "digits"', 10, (1, 8, 8))
-TASK = RemoteTask(
-    RUN, 3, 7, 1, 5, {"w": torch.tensor([1.0, -0.0, torch.nan, 1e-45]), "counters": torch.tensor([2**62])}
-)
+JOB = RemoteJob(RUN, 3, 7, 1, 5, {"w": torch.tensor([1.0, -0.0, torch.nan, 1e-45]), "counters": torch.tensor([2**62])})
 
 
 def same(a, b):
@@ -36,21 +34,22 @@ def same(a, b):
 
 
 def test_vectors_arrive_as_they_were_sent():
-    vectors = {**TASK.received, "empty": torch.empty(0), "matrix": torch.arange(6.0).reshape(2, 3)}
+    coded = torch.arange(256).to(torch.uint8)
+    vectors = {**JOB.received, "empty": torch.empty(0), "matrix": torch.arange(6.0).reshape(2, 3), "coded": coded}
     arrived = from_arrays(to_arrays(vectors))
     assert same(vectors, arrived)
     assert arrived["matrix"].shape == (2, 3)
     arrived["w"].add_(1)  # its own memory, which may be written to
 
 
-def test_a_task_and_its_outcome_arrive_as_they_were_sent():
-    content = task_content(TASK)
-    task = read_task(content)
-    assert (task.run, task.client, task.round, task.exchange, task.memory_round) == (RUN, 3, 7, 1, 5)
-    assert same(task.received, TASK.received)
-    memory = Memory({"w_hist": torch.zeros(6)}, 7, torch.zeros(2))
+def test_a_job_and_its_outcome_arrive_as_they_were_sent():
+    content = job_content(JOB)
+    job = read_job(content)
+    assert (job.run, job.client, job.round, job.exchange, job.memory_round) == (RUN, 3, 7, 1, 5)
+    assert same(job.received, JOB.received)
+    memory = Memory({"w_hist": torch.zeros(6)}, 7, {"1.momentum": torch.zeros(1)}, {"w": torch.zeros(1)})
     sent = Outcome(3, 40, {"w": torch.ones(4)}, memory, 123)
-    outcome = read_outcome(outcome_content(sent), TASK, samples=40)
+    outcome = read_outcome(outcome_content(sent), JOB, samples=40)
     assert (outcome.client, outcome.samples, outcome.macs) == (3, 40, 123)
     assert same(outcome.upload, sent.upload)
     assert (outcome.memory.last_round, outcome.memory.size_in_bytes()) == (7, 32)
@@ -74,6 +73,9 @@ def npy(array):
         (npy(np.zeros(3, np.float64)), "of type float64"),
         (npy(np.zeros(3, ">f4")), "of type >f4"),
         (npy(np.zeros(3, bool)), "of type bool"),
+        (npy(np.zeros(3, np.int8)), "of type int8"),
+        (npy(np.zeros(3, np.uint8)).replace(b"(3,), }", b"(2**40,), }"), "not a NumPy array"),
+        (npy(np.zeros(3, np.uint8)).replace(b"(3,), }  ", b"(99999,), }"), "has 5 bytes, which is not the size of"),
         (npy(np.zeros(3, np.float32))[:-1], "has 11 bytes"),
         (npy(np.zeros(3, np.float32)) + b"0", "has 13 bytes"),
         (npy(np.zeros(3, np.float32)).replace(b"(3,), }", b"(999999999999,), }"), "not a NumPy array|has"),
@@ -99,6 +101,6 @@ def test_an_answer_of_somebody_else_or_without_its_numbers_is_refused(change, to
     content = outcome_content(Outcome(3, 40, {"w": torch.ones(4)}, Memory(), 123))
     content["outcome"] = ConfigRecord({**content["outcome"], **change})
     with pytest.raises(BadRecord, match=told):
-        read_outcome(content, TASK, samples=40)
+        read_outcome(content, JOB, samples=40)
     with pytest.raises(BadRecord, match="no 'outcome'"):
-        read_outcome(RecordDict(), TASK, samples=40)
+        read_outcome(RecordDict(), JOB, samples=40)

@@ -3,18 +3,16 @@
 import pytest
 import torch
 from tests.reference.naive import run_naive
-from tests.reference.quadratic import vectors
+from tests.reference.quadratic import combined, vectors
 from tests.reference.setting import NORMALISED_SIZES, Setting, normalised, samples
 from tests.reference.watching import FailingEngine
 
-from fedtrip.combining.mean import Mean
 from fedtrip.errors import UserError
 from fedtrip.families import METHOD
 from fedtrip.methods.interface import Server, Upload, make_method
 from fedtrip.rounds.loop import one_round
 from fedtrip.rounds.memories import ClientStore
 from fedtrip.rounds.state import initial_state
-from fedtrip.rounds.tally import Tally
 
 WEIGHTED = ["fedavg", "fedprox", "fedtrip", "slowmo", "moon"]
 
@@ -26,13 +24,6 @@ def method_of(name):
 def aggregated(method, server, uploads):
     """The server after these uploads."""
     return method.aggregate(server, combined(method, uploads))
-
-
-def combined(method, uploads):
-    tally = Tally(method, Mean(), {}, dict(uploads[0].vectors), keep_all=False)
-    for upload in uploads:
-        tally.add(upload)
-    return tally.combined({}, None)[0]
 
 
 def server_of(method, w):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from tests.reference.naive import apart, assert_follows
-from tests.reference.quadratic import QuadraticLocal, play, vectors, w_of
+from tests.reference.quadratic import QuadraticLocal, combined, play, vectors, w_of
 from tests.reference.setting import Net, Setting, made, normalised, samples
 from tests.reference.watching import bytes_of, watched
 from torch import nn
@@ -136,7 +136,7 @@ def test_the_teacher_is_the_mean_of_the_last_aggregates(models):
 def test_an_aggregation_leaves_the_server_before_it_as_it_was():
     method, (w, moved) = FedGkd(models=2), vectors(2)
     server = Server(model={"w": w}, state=method.start(w), clients=1)
-    after = method.aggregate(server, [Upload(0, 5, {"w": moved})])
+    after = method.aggregate(server, combined(method, [Upload(0, 5, {"w": moved})]))
     assert float(server.state["recent"].abs().max()) == 0
     assert int(server.state["seen"]) == 0
     assert int(after.state["seen"]) == 1

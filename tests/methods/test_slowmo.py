@@ -3,7 +3,7 @@
 import pytest
 import torch
 from tests.reference.naive import assert_follows
-from tests.reference.quadratic import correction_of, play, vectors, w_of
+from tests.reference.quadratic import combined, correction_of, play, vectors, w_of
 from tests.reference.setting import Setting
 
 from fedtrip.methods.interface import Memory, Server, Upload
@@ -27,7 +27,7 @@ def test_the_unrolled_recursion():
     for move in moves:
         uploaded = server.w + move
         drops.append((server.w.double() - uploaded.double()) / eta)
-        server = method.aggregate(server, [Upload(0, 5, {"w": uploaded})])
+        server = method.aggregate(server, combined(method, [Upload(0, 5, {"w": uploaded})]))
     unrolled = sum(beta ** (len(drops) - 1 - t) * drop for t, drop in enumerate(drops))
     torch.testing.assert_close(server.state["u"], unrolled, rtol=1e-9, atol=1e-9)
 
@@ -37,10 +37,10 @@ def test_the_state_is_in_units_of_the_gradient():
     method = SlowMo(alpha=1.0, beta=0.5)
     w = torch.tensor([1.0])
     server = Server(model={"w": w}, state=method.start(w), clients=1, lr=0.5)
-    server = method.aggregate(server, [Upload(0, 1, {"w": torch.tensor([0.0])})])  # u = 2, w = 0
+    server = method.aggregate(server, combined(method, [Upload(0, 1, {"w": torch.tensor([0.0])})]))  # u = 2, w = 0
     assert (float(server.state["u"]), float(server.w)) == (2.0, 0.0)
     halved = Server(server.model, server.state, 2, 0, 1, lr=0.25)
-    after = method.aggregate(halved, [Upload(0, 1, {"w": torch.tensor([0.0])})])  # u = 1, w = −0.25·1
+    after = method.aggregate(halved, combined(method, [Upload(0, 1, {"w": torch.tensor([0.0])})]))  # u = 1, w = −0.25·1
     assert (float(after.state["u"]), float(after.w)) == (1.0, -0.25)
 
 

@@ -80,6 +80,14 @@ def play(method, *, b, samples, chosen, lr=0.5, steps=2, start=(0.0,), momentum=
     return history
 
 
+def combined(method, uploads):
+    """What `aggregate` gets of these uploads, the rule of combining being the mean."""
+    tally = Tally(method, Mean(), {}, dict(uploads[0].vectors), keep_all=False)
+    for upload in uploads:
+        tally.add(upload)
+    return tally.combined({}, None)[0]
+
+
 def w_of(history):
     """The global parameters after each round, as plain numbers."""
     return [server.w.tolist() for server, _ in history]

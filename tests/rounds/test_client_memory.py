@@ -6,7 +6,8 @@ import shutil
 import pytest
 
 import fedtrip as package
-from fedtrip import Experiment, UserError, ram
+from fedtrip import Experiment, UserError
+from fedtrip.rounds import ram
 from fedtrip.rounds.memories import ClientStore
 from fedtrip.rounds.ram import read_size
 

@@ -26,7 +26,7 @@ def rich(seed, last_round):
         "empty": torch.zeros(0),
         "table": torch.randn(2, 3, generator=random),
     }
-    return Memory(vectors, last_round, momentum=torch.randn(13, generator=random))
+    return Memory(vectors, last_round, optimizer={"1.momentum": torch.randn(13, generator=random)})
 
 
 def same(a, b):
@@ -124,7 +124,7 @@ def test_the_bytes_in_memory_stay_within_the_budget():
 
 
 def test_momentum_counts_too():
-    kept = Memory({"w": torch.zeros(10)}, 1, momentum=torch.zeros(10))
+    kept = Memory({"w": torch.zeros(10)}, 1, optimizer={"1.momentum": torch.zeros(10)})
     assert kept.size_in_bytes() == 80
     store = ClientStore(budget=80)
     store.put(0, kept)

@@ -54,7 +54,7 @@ def test_a_refused_client_keeps_every_part_of_its_memory():
     first, second = before.memories.get(3), after.memories.get(3)
     assert second.last_round == first.last_round == 1
     assert torch.equal(second["w_hist"], first["w_hist"])
-    assert torch.equal(second.momentum, first.momentum)
+    assert torch.equal(second.optimizer["1.momentum"], first.optimizer["1.momentum"])
     assert after.memories.get(2).last_round == 2
     assert not torch.equal(after.memories.get(2)["w_hist"], before.memories.get(2)["w_hist"])
 

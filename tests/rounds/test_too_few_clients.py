@@ -22,15 +22,13 @@ class Unreliable(SerialEngine):
         super().__init__(federation)
         self.lost, self.attempts = lost, 0
 
-    def clients(self, tasks):
-        self.attempts += tasks[0].round == 2 and tasks[0].exchange == 0
-        away = tasks[0].round == 2 and self.attempts in self.lost
-        return [
-            replace(outcome, samples=0, upload={}, memory=Memory(), problem="no answer")
-            if away and outcome.client == 0
-            else outcome
-            for outcome in super().clients(tasks)
-        ]
+    def work(self, jobs):
+        self.attempts += jobs[0].round == 2 and jobs[0].exchange == 0
+        away = jobs[0].round == 2 and self.attempts in self.lost
+        for outcome in super().work(jobs):
+            if away and outcome.client == 0:
+                outcome = replace(outcome, samples=0, upload={}, memory=Memory(), problem="no answer")
+            yield outcome
 
 
 @pytest.fixture(params=["fedtrip", "feddane"])

@@ -8,7 +8,9 @@ from tests.reference.setting import Setting
 
 import fedtrip
 from fedtrip.engines.serial import SerialEngine
+from fedtrip.experiment.federation import prepare
 from fedtrip.methods.interface import Reply
+from fedtrip.rounds.check import reason_to_refuse
 from fedtrip.rounds.loop import one_round
 from fedtrip.rounds.memories import ClientStore
 from fedtrip.rounds.state import RunEnded, initial_state
@@ -46,7 +48,7 @@ REASONS = {
 def test_it_is_told_as_an_error_of_the_method(mistake, corrupt):
     setting = Setting()
     data = fedtrip.from_clients(setting.pairs, setting.pairs[0])
-    experiment = fedtrip.Experiment(rounds=2, per_round=2, corrupt=corrupt, method=Wrong(mistake))
+    experiment = fedtrip.Experiment(rounds=2, per_round=2, attack=f"corrupt:{corrupt}", method=Wrong(mistake))
     told = rf"^method '\S+:Wrong': .*client \d.*{REASONS[mistake]}; accepted: .*`expected`.* w of shape \(\d+,\)"
     with pytest.raises(fedtrip.UserError, match=told):
         fedtrip.run(experiment, model=setting.module, data=data, workers=1)
@@ -58,22 +60,33 @@ class FromAfar:
     def __init__(self, federation):
         self._engine = SerialEngine(federation)
 
-    def clients(self, tasks):
-        return [replace(outcome, remote=True) for outcome in self._engine.clients(tasks)]
+    def work(self, jobs):
+        for outcome in self._engine.work(jobs):
+            yield replace(outcome, remote=True)
 
-    def evaluate(self, model):
-        return self._engine.evaluate(model)
+    def score(self, questions):
+        return self._engine.score(questions)
 
 
 def test_what_another_machine_sends_is_only_refused():
     setting = Setting()
     data = fedtrip.from_clients(setting.pairs, setting.pairs[0])
     experiment = fedtrip.Experiment(rounds=1, per_round=2, method=Wrong("shape"))
-    federation = fedtrip.experiment.federation.prepare(experiment, model=setting.module, data=data)
+    federation = prepare(experiment, model=setting.module, data=data)
     state = initial_state(federation, ClientStore())
     with torch.random.fork_rng(devices=[]), pytest.raises(RunEnded) as ended:
         one_round(federation, FromAfar(federation), state)
     assert len(ended.value.record.refused) == 2
+
+
+def test_counters_of_another_integer_type_are_refused():
+    """What travels may be bytes, since codecs make bytes; a module's counters are none."""
+    like = {"w": torch.zeros(3), "counters": torch.zeros(1, dtype=torch.int64)}
+    assert reason_to_refuse({**like}, like) is None
+    assert reason_to_refuse({**like, "w": torch.zeros(3, dtype=torch.float64)}, like) is None  # a method's own sums
+    for wrong in ({"counters": torch.zeros(1, dtype=torch.uint8)}, {"w": torch.zeros(3, dtype=torch.uint8)}):
+        (name,) = wrong
+        assert reason_to_refuse({**like, **wrong}, like).startswith(f"'{name}' is of type torch.uint8 instead of")
 
 
 def test_the_command_ends_with_code_2(fedtrip, here):

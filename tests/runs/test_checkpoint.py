@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from tests.reference.watching import advance
 
 import fedtrip
 from fedtrip import Experiment, UserError
@@ -14,9 +15,7 @@ from fedtrip.engines.serial import SerialEngine
 from fedtrip.experiment.federation import prepare
 from fedtrip.experiment.given_data import as_dataset
 from fedtrip.families import METHOD
-from fedtrip.methods import mean
 from fedtrip.methods.fedavg import FedAvg
-from fedtrip.rounds.loop import one_round
 from fedtrip.rounds.memories import ClientStore, write_vectors
 from fedtrip.rounds.state import initial_state
 from fedtrip.runs.checkpoint import Checkpoint
@@ -50,18 +49,27 @@ def bits(vectors):
     return {name: (v.dtype, v.shape, v.numpy().tobytes()) for name, v in vectors.items()}
 
 
-@pytest.mark.parametrize("method", METHOD.names())
-def test_the_state_comes_back_to_the_bit(method, blobs, batch_norm_model, tmp_path):
-    experiment = Experiment(**SMALL, method=method, keep_optimizer_state=True)
+OTHER_RULES = {"upload_codec": "topk:0.1", "server_optimizer": "yogi", "optimizer": "adam"}
+"""each of which keeps something from round to round"""
+
+
+@pytest.mark.parametrize(("method", "rules"), [*((name, {}) for name in METHOD.names()), ("fedavg", OTHER_RULES)])
+def test_the_state_comes_back_to_the_bit(method, rules, blobs, batch_norm_model, tmp_path):
+    experiment = Experiment(**SMALL, method=method, keep_optimizer_state=True, **rules)
     federation = prepare(experiment, data=as_dataset(blobs), model=batch_norm_model)
     checkpoint = Checkpoint(tmp_path / "checkpoint")
     state = initial_state(federation, checkpoint.store)
     assert not checkpoint.exists()
     with torch.random.fork_rng(devices=[]):
         for _ in range(3):
-            one_round(federation, SerialEngine(federation), state)
+            advance(federation, SerialEngine(federation), state)
             checkpoint.save(state)
     assert checkpoint.exists()
+    if rules:
+        kept = state.memories.get(next(k for k in range(5) if not state.memories.get(k).is_new))
+        assert kept.codec.keys() == {"w"}
+        assert kept.optimizer.keys() == {"1.mean", "1.square", "1.steps"}
+        assert {"server optimizer m", "server optimizer v"} <= state.server.state.keys()
     again = Checkpoint(tmp_path / "checkpoint")
     fresh = initial_state(federation, again.store)
     again.restore(fresh)
@@ -75,7 +83,7 @@ def test_the_state_comes_back_to_the_bit(method, blobs, batch_norm_model, tmp_pa
         assert bits(fresh.memories.get(client).packed()) == bits(state.memories.get(client).packed())
     with torch.random.fork_rng(devices=[]):
         for either in (state, fresh):
-            one_round(federation, SerialEngine(federation), either)
+            advance(federation, SerialEngine(federation), either)
     assert bits(fresh.server.model) == bits(state.server.model)
 
 
@@ -263,6 +271,7 @@ class Growing(FedAvg):
 
     mode: str | None = None
     shape: tuple[int, ...] = (1, 2)
+    weighting = "uniform"
 
     def start(self, w):
         return {"u": torch.zeros_like(w)}
@@ -272,8 +281,8 @@ class Growing(FedAvg):
         return fedtrip.Reply(upload=trained, keep={"w": trained["w"], "same": trained["w"], "every": trained["w"][::2]})
 
     def aggregate(self, server, uploads):
-        u = server.state["u"] * 0.5 + mean(uploads, "w", "uniform") * 0.1
-        return server.updated(w=mean(uploads, "w", "uniform") - 0.01 * u, u=u, before=server.w, again=server.w)
+        u = server.state["u"] * 0.5 + uploads.mean("w") * 0.1
+        return server.updated(w=uploads.mean("w") - 0.01 * u, u=u, before=server.w, again=server.w)
 
 
 def test_a_method_of_ones_own_goes_on(blobs, tmp_path):

@@ -355,8 +355,8 @@ def test_a_run_that_is_left_by_any_exception_keeps_its_last_finished_round(where
     with monkeypatch.context() as patched:
         if where != "on_round":
             owner, name = {
-                "training": (SerialEngine, "clients"),
-                "evaluation": (SerialEngine, "evaluate"),
+                "training": (SerialEngine, "work"),
+                "evaluation": (SerialEngine, "score"),
                 "recording": (RunWriter, "note"),
             }[where]
             patched.setattr(owner, name, failing(getattr(owner, name)))

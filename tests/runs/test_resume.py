@@ -204,7 +204,7 @@ def test_runs_with_two_workers_killed(tmp_path):
 
 
 def test_runs_whose_every_state_is_synced_killed_at_any_moment_and_at_random(tmp_path):
-    few = {"experiment": {**SMALL, "method": "fedtrip", "rounds": 2, "dropout": 0.2}, "synced": True}
+    few = {"experiment": {**SMALL, "method": "fedtrip", "rounds": 2, "attack": "dropout:0.2"}, "synced": True}
     moments, at_random, by_time = crashed(
         [
             {**few, "every": 3},

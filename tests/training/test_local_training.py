@@ -201,7 +201,7 @@ def test_a_buffer_that_is_not_stored_starts_anew_for_every_client():
     with torch.random.fork_rng(devices=[]):
         together = list(SerialEngine(federation).work(jobs))
         for job, outcome in zip(jobs, together, strict=True):
-            alone = list(SerialEngine(federation).work([job]))[0]
+            alone = next(SerialEngine(federation).work([job]))
             assert torch.equal(alone.upload["w"], outcome.upload["w"])
     assert float(result.state["scale"]) == 2.0
     assert int(result.state["seen"]) == sum(

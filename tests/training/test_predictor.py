@@ -34,7 +34,7 @@ def test_on_raw_inputs_it_has_the_accuracy_of_the_run(blobs, tmp_path, kind):
     if kind == "channels":
         experiment = experiment.but(mean=(0.3, 0.2), std=(0.2, 0.3))
     result = fedtrip.run(experiment, data=data, workers=1, out=tmp_path / "run")
-    measured, _ = fedtrip.evaluate(tmp_path / "run", data=data)
+    measured = fedtrip.evaluate(tmp_path / "run", data=data)["accuracy"]
     predictor = result.predictor()
     assert not predictor.training
     assert accuracy(predictor, data["x_test"], data["y_test"]) == pytest.approx(measured) == result.curve[-1][1]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -32,6 +33,9 @@ StreamOf = Callable[[str], np.random.Generator]
 @dataclass(frozen=True)
 class Codec(Rule):
     """Base of the codecs: a rule says how one float32 vector becomes bytes (`pack`, `unpack`, `length`)."""
+
+    is_identity: ClassVar[bool] = False
+    """Whether uploads travel as they are."""
 
     @property
     def keeps_error(self) -> bool:
@@ -57,6 +61,7 @@ class Codec(Rule):
         payload, residuals = dict(upload), dict(kept)
         for name in filter(_is_coded(upload), upload):
             x = upload[name] - reference[name] if name in reference else upload[name]
+            x = x.reshape(-1).to(torch.float32)
             if self.keeps_error and name in kept:
                 x = x + kept[name]
             payload[name] = self.pack(x, stream_of(name))
@@ -74,7 +79,7 @@ class Codec(Rule):
             if coded.dtype != torch.uint8 or coded.shape != (self.length(d),):
                 told = f"{tuple(coded.shape)} of {coded.dtype}"
                 raise ValueError(f"'{name}' is {told} instead of {self.length(d)} bytes")
-            difference = self.unpack(coded, d, stream_of(name))
+            difference = self.unpack(coded, d, stream_of(name)).reshape(expected[name].shape)
             upload[name] = reference[name] + difference if name in reference else difference
         return upload
 

@@ -16,6 +16,7 @@ class NoCodec(Codec):
     """float32, 4d bytes"""
 
     title = "uploads as they are, in float32"
+    is_identity = True
 
     def encode(
         self,

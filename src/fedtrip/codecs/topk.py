@@ -51,7 +51,7 @@ class TopK(Codec):
             raise ValueError(f"{int(raw[:4].copy().view(np.uint32)[0])} numbers are announced instead of {k}")
         values, where = raw[4 : 4 + 4 * k].copy().view(np.float32), raw[4 + 4 * k :].copy()
         places = np.flatnonzero(np.unpackbits(where, count=d)) if _as_bits(d, k) else where.view(np.uint32)
-        if len(places) != k or (k and int(places.max()) >= d):
+        if len(places) != k or (k and int(places[-1]) >= d) or bool((places[1:] <= places[:-1]).any()):
             raise ValueError("the places of its numbers cannot be")
         result = np.zeros(d, dtype=np.float32)
         result[places] = values

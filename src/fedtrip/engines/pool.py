@@ -17,6 +17,7 @@ from fedtrip.engines.base import added
 from fedtrip.engines.handover import Handover, share_data
 from fedtrip.engines.process import TICK, WorkerLost, WorkerProcess, answer, lost_for_good, request
 from fedtrip.engines.shared import Layout, SharedBlock
+from fedtrip.errors import UserError
 from fedtrip.experiment.federation import Federation, PackedFederation
 from fedtrip.methods.interface import Memory
 from fedtrip.tasks.interface import Sums
@@ -109,6 +110,7 @@ class PoolEngine:
         self._data, self._broadcast = SharedBlock(), SharedBlock()
         self._workers: list[_Worker] = []
         self._lost_at_start = 0
+        self._maps = 0
         try:
             shared = share_data(federation.dataset, self._data)
             self._work = Handover(PackedFederation.of(federation), shared)
@@ -120,6 +122,7 @@ class PoolEngine:
             raise
 
     def work(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+        self._drop_answers()  # before the block that all workers read is written
         common = jobs[0].received if jobs and all(job.received is jobs[0].received for job in jobs) else None
         for_all = self._broadcast.write(common) if common is not None else {}
 
@@ -148,9 +151,10 @@ class PoolEngine:
             memory = Memory.unpacked(_copies(outbox.read(content.memory)), jobs[number].round)
             return Outcome(jobs[number].client, content.samples, upload, memory, content.macs)
 
-        return self._map(len(jobs), give, take, lambda number: self._here.client(jobs[number]))
+        yield from self._map(len(jobs), give, take, lambda number: self._here.client(jobs[number]))
 
     def score(self, questions: Sequence[Question]) -> list[Sums]:
+        self._drop_answers()
         common = questions[0].model if questions and all(q.model is questions[0].model for q in questions) else None
         for_all = self._broadcast.write(common) if common is not None else {}
         pieces = [
@@ -202,7 +206,8 @@ class PoolEngine:
         do_here: Callable[[int], Result],
     ) -> Iterator[Result]:
         """Do `count` pieces of work on whichever worker is free; each result when it and all before it are there."""
-        self._drop_answers()
+        self._maps += 1
+        mine = self._maps
         waiting = deque(range(count))
         results: dict[int, Result] = {}
         attempts = [0] * count
@@ -220,6 +225,8 @@ class PoolEngine:
         while given < count:
             if given in results:
                 yield results.pop(given)
+                if self._maps != mine:
+                    raise RuntimeError("the engine was given other work before this was taken to its end")
                 given += 1
                 continue
             for _ in range(AHEAD):  # one piece for everybody before a second one for anybody
@@ -258,9 +265,12 @@ class PoolEngine:
         for worker in list(self._workers):
             try:
                 while worker.under_way:
+                    if not worker.process.connection.poll(TICK):
+                        worker.process.check_progress()
+                        continue
                     worker.process.receive()
                     worker.under_way.popleft()
-            except WorkerLost:
+            except (UserError, RuntimeError):  # it is lost, or ended with an error that nobody asks for any more
                 self._replace(worker)
 
     def _ready_workers(self) -> list[_Worker]:

@@ -194,6 +194,10 @@ class Experiment(BaseModel):
         except ValidationError as problem:
             raise UserError(explain(problem)) from None
 
+    def __eq__(self, other: object) -> bool:
+        """Whether all fields are the same; one that is complete equals the one that its file holds."""
+        return isinstance(other, Experiment) and self.__dict__ == other.__dict__
+
     def but(self, **changes: Any) -> Self:
         """The same experiment with some fields changed, checked again."""
         return type(self)(**{**{name: getattr(self, name) for name in self.model_fields_set}, **changes})

@@ -111,6 +111,12 @@ def _check_together(rules: Rules, experiment: Experiment) -> None:
             f"optimizer '{experiment.optimizer}' cannot say how far its steps go, which method '{name}' needs; "
             "accepted: sgd, or another method"
         )
+    if method.exchanges > 1 and not rules.upload_codec.is_identity:
+        raise UserError(
+            f"upload_codec '{experiment.upload_codec}' codes the difference to what a client has just received, but "
+            f"method '{name}' has {method.exchanges} exchanges a round and answers in one what it received in another; "
+            "accepted: none, or another method"
+        )
     if not rules.combine.is_mean:
         if method.totals:
             raise UserError(

@@ -16,8 +16,8 @@ from fedtrip.methods.interface import Memory
 from fedtrip.training.client import Job, Outcome
 from fedtrip.vectors import Vectors
 
-ACCEPTED = ("float32", "int64")
-"""Types of what travels: vectors, and a module's integer buffers."""
+ACCEPTED = ("float32", "int64", "uint8")
+"""Types of what travels: vectors, a module's integer buffers, and what a codec makes of vectors."""
 NEVER = 0
 """The memory's round of a client that never took part; the first round is 1."""
 
@@ -85,7 +85,7 @@ def _vector(name: str, array: Array) -> torch.Tensor:
         raise BadRecord(f"'{name}' is not a NumPy array: {problem}") from None
     body = memoryview(array.data)[stream.tell() :]
     if str(dtype) not in ACCEPTED or by_columns or dtype.hasobject:
-        raise BadRecord(f"'{name}' is of type {dtype}; accepted: {' and '.join(ACCEPTED)}")
+        raise BadRecord(f"'{name}' is of type {dtype}; accepted: {', '.join(ACCEPTED)}")
     if any(length < 0 for length in shape) or prod(shape) * dtype.itemsize != len(body):
         raise BadRecord(f"'{name}' has {len(body)} bytes, which is not the size of {shape} numbers of {dtype}")
     return torch.from_numpy(np.frombuffer(body, dtype=dtype).reshape(shape).copy())

@@ -20,7 +20,7 @@ def difference(upload: Vectors, expected: Vectors) -> str | None:
         vector = upload[name]
         if vector.shape != like.shape:
             return f"'{name}' has the shape {tuple(vector.shape)} instead of {tuple(like.shape)}"
-        if vector.is_floating_point() != like.is_floating_point():
+        if vector.dtype != like.dtype and not (vector.is_floating_point() and like.is_floating_point()):
             return f"'{name}' is of type {vector.dtype} instead of {like.dtype}"
     unknown = [name for name in upload if name not in expected]
     return f"'{unknown[0]}' is not what `expected` of the method names" if unknown else None

@@ -20,7 +20,8 @@ from fedtrip.vectors import Vectors
 PART = 2**20
 """Numbers that are added at once."""
 BUFFERS, COUNTERS = "buffers", "counters"
-"""A module's own statistics, outside every method: they are combined like its vectors, integer ones by the maximum."""
+"""A module's own statistics, outside every method: they are combined like its vectors. Integers have no mean: theirs
+is the maximum, and with a rule that is to withstand liars the median, the lower one of two."""
 
 
 class Tally:
@@ -54,7 +55,7 @@ class Tally:
                 _add(self._sums, name, upload[name], weight)
         for name in self._totals:
             _add(self._plain_sums, name, upload[name], 1.0)
-        if COUNTERS in upload.vectors:
+        if COUNTERS in upload.vectors and self._combine.is_mean:
             counters = upload[COUNTERS]
             self._counters = counters if self._counters is None else torch.maximum(self._counters, counters)
         if self._keeps:
@@ -72,6 +73,8 @@ class Tally:
             buffers[BUFFERS] = means.pop(BUFFERS).to(torch.float32)
         if self._counters is not None:
             buffers[COUNTERS] = self._counters
+        elif not self._combine.is_mean and COUNTERS in self.kept[0].vectors:
+            buffers[COUNTERS] = torch.stack([upload[COUNTERS] for upload in self.kept]).median(dim=0).values
         kept = tuple(self.kept) if self._method.needs_each else ()
         return Uploads(self.count, means, self._plain_sums, kept), buffers, state
 

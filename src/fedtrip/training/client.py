@@ -232,7 +232,8 @@ class ClientLocal:
 
     @property
     def _prefix(self) -> str:
-        return f"{self._trainings}."
+        """What the names of this training's state begin with: no two of a round, in any exchange, have the same."""
+        return f"{self._trainings}." if self.exchange == 0 else f"exchange {self.exchange}.{self._trainings}."
 
     def representations(self, model: Mapping[str, Tensor]) -> Tensor:
         tap = Tap(self._flat.module, self.settings.representation)
