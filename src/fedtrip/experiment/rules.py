@@ -89,6 +89,9 @@ def _optimizer(experiment: Experiment, method: Method) -> Optimizer:
                 f"momentum is {experiment.momentum}, which optimizer '{choice}' does not have; accepted: leave it out"
             )
         return OPTIMIZER.make(choice)  # type: ignore[no-any-return]
+    own = choice.options.get("momentum", experiment.momentum)
+    if experiment.momentum is not None and own != experiment.momentum:
+        raise UserError(f"momentum is {experiment.momentum}, but optimizer '{choice}'; accepted: one of the two")
     momentum = method.momentum if experiment.momentum is None else experiment.momentum
     return OPTIMIZER.make(choice, momentum=momentum)  # type: ignore[no-any-return]
 
