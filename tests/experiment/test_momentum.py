@@ -20,7 +20,7 @@ def test_it_is_the_fields_the_optimizers_or_the_methods():
 
 
 def test_two_that_differ_are_refused():
-    with pytest.raises(UserError, match=r"momentum is 0.8, but optimizer 'sgd momentum=0.5'"):
+    with pytest.raises(UserError, match=r"momentum is 0\.8, but optimizer 'sgd momentum=0\.5'"):
         momentum(momentum=0.8, optimizer={"name": "sgd", "momentum": 0.5})
-    with pytest.raises(UserError, match="momentum is 0.8, which optimizer 'adam' does not have"):
+    with pytest.raises(UserError, match=r"momentum is 0\.8, which optimizer 'adam' does not have"):
         momentum(momentum=0.8, optimizer="adam")
