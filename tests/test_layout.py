@@ -100,3 +100,15 @@ def test_it_goes_with_codecs_and_other_rules_of_combining(codec, combine):
     result = run(Setting(rounds=3), OwnHead(), upload_codec=codec, combine=combine)
     assert result.ended is None
     assert torch.equal(result.state["head.weight"], Setting().module.state_dict()["head.weight"])
+
+
+def test_a_snapshot_of_a_clients_model_has_the_servers_part_where_the_clients_own_stays(tmp_path):
+    setting = Setting(rounds=2)
+    experiment = setting.experiment("fedavg").but(method=OwnHead(), snapshot=(2,))
+    fedtrip.run(experiment, model=setting.module, data=setting.data, out=tmp_path / "run", workers=1)
+    start = setting.module.state_dict()
+    models = sorted((tmp_path / "run/snapshots/round-0002").glob("client-*.safetensors"))
+    assert len(models) == 2
+    for model in map(load_file, models):
+        assert torch.equal(model["head.weight"], start["head.weight"])
+        assert not torch.equal(model["body.0.weight"], start["body.0.weight"])

@@ -64,7 +64,7 @@ class Turn:
         tally = Tally(method, rules.combine, self._received, expected, keep_all=keep_all)
         outcomes = self._engine.work(jobs)
         self._used = tuple(job.client for job in jobs if self._take(job, outcomes, expected, tally))
-        self._details = RoundDetails(tuple(tally.kept) if keep_all else ())
+        self._details = RoundDetails(tuple(self._whole(upload, server) for upload in tally.kept) if keep_all else ())
         self._check_enough(tally.count, len(jobs))
         return tally
 
@@ -83,6 +83,10 @@ class Turn:
     def _cut(self, vectors: Vectors) -> Vectors:
         """What travels of some vectors."""
         return self._travelling.cut(vectors) if self._travelling else vectors
+
+    def _whole(self, upload: Upload, server: Server) -> Upload:
+        """An upload with the server's own values where the client's never travelled."""
+        return replace(upload, vectors=self._travelling.whole(upload.vectors, server.model, {}))
 
     def _accepted(self, outcome: Outcome, exchange: int, expected: Vectors) -> Upload | None:
         """A client's upload, decoded and checked; None if it cannot be used, and the reason is noted."""
