@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from tests.reference.setting import Net, Setting, made, normalised
 from torch import nn
 
