@@ -291,8 +291,7 @@ def _stored_federation(
     trust: bool,
 ) -> Federation:
     """Data and model of a stored run, without its method, which nobody needs who only looks at the model."""
-    if model is None:
-        check_trusted(folder, experiment, trust)
+    check_trusted(folder, experiment, trust, given=model is not None)
     dataset = None if data is None else as_dataset(data, experiment)
     return prepare(without_method(experiment), model=model, data=dataset, data_dir=data_dir)
 

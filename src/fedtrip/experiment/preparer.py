@@ -10,7 +10,7 @@ from fedtrip.data.locate import find_set
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation, ModelSource, prepare
-from fedtrip.experiment.own_code import own_model
+from fedtrip.experiment.own_code import own_code_of_model
 
 
 class Preparer:
@@ -40,9 +40,9 @@ class Preparer:
         known = KNOWN_SETS.get(experiment.dataset)
         if not self._download and known is not None and known.files and find_set(known, self._data_dir) is None:
             raise UserError(f"data set '{known.name}' is not on this machine; `fedtrip data get {known.name}` gets it")
-        code = own_model(experiment)
-        if not self._own_code and self._model is None and code is not None:
-            raise UserError(f"the model is code of its own, '{experiment.model}', which a report never runs")
+        code = {} if self._own_code else own_code_of_model(experiment, given=self._model is not None)
+        for field, name in code.items():
+            raise UserError(f"the {field} is code of its own, '{name}', which a report never runs")
         federation = prepare(
             experiment,
             model=self._model,
