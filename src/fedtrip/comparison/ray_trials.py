@@ -157,7 +157,7 @@ def stream_trial(path: list[str], packed: bytes, dataset: DataSet, begun: Files)
             try:
                 run_federation(
                     work.with_data(dataset),
-                    destination=Destination(out, resume=True),
+                    destination=Destination(out, resume=True, every=1),  # a lost worker takes its folder along
                     workers=1,
                     client_memory=budget(sharing=os.cpu_count() or 1),
                     on_round=lambda r: news.put(News(r, changed())),
