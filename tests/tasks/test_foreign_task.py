@@ -33,7 +33,7 @@ def stored(fedtrip, here, monkeypatch):
 def test_a_report_never_runs_it_and_evaluate_wants_to_be_told(fedtrip, stored):
     assert fedtrip("report", "run").code == 0
     page = (stored / "run/report.html").read_text()
-    assert "the task is code of its own, &#39;foreign_task:Mine&#39;, which a report never runs" in page
+    assert "the run names code of its own, task &#39;foreign_task:Mine&#39;, which a report never runs" in page
     refused = fedtrip("evaluate", "run")
     assert refused.code == 2
     assert "names code, task 'foreign_task:Mine', which is not run unasked; accepted: --trust" in refused.err
