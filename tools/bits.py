@@ -14,6 +14,8 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
@@ -71,11 +73,36 @@ for name, spellings in METHODS.items():
 """
 
 
-def hashes(tree: Path) -> dict[str, str]:
-    """Case → digests, computed by the sources of a tree."""
-    environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
-    done = subprocess.run([sys.executable, "-c", CHILD], env=environment, cwd=tree, stdout=subprocess.PIPE, check=True)
-    return dict(json.loads(line) for line in done.stdout.splitlines())
+@contextmanager
+def checkout(base: str) -> Iterator[Path]:
+    """A commit's tree in a temporary folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "base"
+        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(tree), base], cwd=HERE, check=True)
+        try:
+            yield tree
+        finally:
+            subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=HERE, check=True)
+
+
+def hashes(*trees: Path) -> list[dict[str, str]]:
+    """Case → digests, computed by the sources of each tree, all at the same time."""
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", CHILD],
+            env={**os.environ, "PYTHONPATH": str(tree / "src")},
+            cwd=tree,
+            stdout=subprocess.PIPE,
+        )
+        for tree in trees
+    ]
+    found = []
+    for process in running:
+        told, _ = process.communicate()
+        if process.returncode:
+            sys.exit(process.returncode)
+        found.append(dict(json.loads(line) for line in told.splitlines()))
+    return found
 
 
 def main() -> None:
@@ -83,14 +110,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.bits", description=__doc__)
     parser.add_argument("base", nargs="?", default="HEAD", help="the commit to compare with (default: the last one)")
     base = parser.parse_args().base
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "base"
-        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(tree), base], cwd=HERE, check=True)
-        try:
-            before = hashes(tree)
-        finally:
-            subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=HERE, check=True)
-    after = hashes(HERE)
+    with checkout(base) as tree:
+        before, after = hashes(tree, HERE)
     other = [case for case in before if before[case] != after.get(case)]
     for case in other:
         print(f"differs: {case}: {before[case][:16]} before, {after.get(case, 'missing')[:16]} now")
