@@ -20,6 +20,7 @@ from test_checkpoint import SMALL, Stopped, stopping_after
 import fedtrip as package
 from fedtrip import Experiment, UserError
 from fedtrip.files.lock import FolderLock
+from fedtrip.layout import Layout, Travelling
 from fedtrip.methods.interface import Memory, Server
 from fedtrip.rounds.memories import ClientStore, write_vectors
 from fedtrip.rounds.state import FederationState
@@ -233,7 +234,8 @@ def test_too_much_that_is_outdated_is_synced_and_forgotten(bound, tmp_path, monk
     monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_SYNCS", 1e9)
     monkeypatch.setattr(checkpoint, bound, 3 if bound == "OUTDATED_FILES" else 3 * 4000)
     saved = Checkpoint(tmp_path)
-    state = FederationState(Server(model={"w": torch.zeros(3)}, state={}, clients=8, lr=0.1), saved.store)
+    server = Server(model={"w": torch.zeros(3)}, state={}, clients=8, lr=0.1)
+    state = FederationState(server, saved.store, Travelling(Layout({}), ()))
     for number in range(1, 7):
         state.round = number
         for client in range(8):

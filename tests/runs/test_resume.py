@@ -14,7 +14,7 @@ from fedtrip import Experiment, UserError
 SMALL = {"rounds": 4, "clients": 5, "per_round": 2, "samples_per_client": 20, "batch_size": 10, "seed": 7}
 """Clients 0, 1; then 1, 2; 0, 3; 0, 3: newcomers in three rounds, others that come back after one and two."""
 METHODS = ["fedtrip", "feddyn", "scaffold", "mimelite", "feddane", "fedgkd", "slowmo", "moon", "fedavg"]
-CRASHES = Path(__file__).with_name("crashes.py")
+CRASHES = Path(__file__).parents[1] / "crashes.py"
 
 
 class Stopped(Exception):
