@@ -27,11 +27,12 @@ def start(folder, *arguments):
     )
 
 
-def wait_for_rounds(*runs, at_least=3):
+def wait_for_rounds(process, *runs, at_least=3):
     """Until each of these runs has written some lines."""
     until = time.monotonic() + 300
     for run in runs:
         while not (run / "metrics.jsonl").is_file() or (run / "metrics.jsonl").read_text().count("\n") < at_least:
+            assert process.poll() is None, process.communicate()
             assert time.monotonic() < until, "no round was done"
             time.sleep(0.02)
 
@@ -68,7 +69,7 @@ def rounds_of(run):
 def test_ctrl_c_ends_a_run_after_its_round_and_says_how_to_go_on(tmp_path):
     out = tmp_path / "my run"
     process = start(tmp_path, "run", *SMALL, *MANY, "--workers", 2, "--checkpoint-every", 1000, "--out", out)
-    wait_for_rounds(out)
+    wait_for_rounds(process, out)
     ctrl_c(process)
     stdout, stderr = end(process)
     assert (process.returncode, stdout) == (130, "")
@@ -78,7 +79,7 @@ def test_ctrl_c_ends_a_run_after_its_round_and_says_how_to_go_on(tmp_path):
     assert (out / f"checkpoint/server-{done}.safetensors").is_file()
     assert not (out / "summary.json").exists()
     again = start(tmp_path, "run", *SMALL, "--resume", out, "--workers", 1)
-    wait_for_rounds(out, at_least=done + 1)
+    wait_for_rounds(again, out, at_least=done + 1)
     ctrl_c(again)
     end(again)
     assert rounds_of(out) == list(range(1, len(rounds_of(out)) + 1))
@@ -101,7 +102,7 @@ class Slow(fedtrip.Method):
 def test_a_second_ctrl_c_ends_at_once(tmp_path):
     (tmp_path / "slow.py").write_text(SLOW)
     process = start(tmp_path, "run", *SMALL, "--method", "slow:Slow", "--workers", 1, "--out", "run")
-    wait_for_rounds(tmp_path / "run", at_least=0)
+    wait_for_rounds(process, tmp_path / "run", at_least=0)
     while not (tmp_path / "asleep").exists():
         time.sleep(0.02)
     ctrl_c(process)
@@ -125,7 +126,7 @@ COMPARISON += ["--samples-per-client", "20", "--eval-every", "40", "--quiet", "-
 def test_a_comparison_goes_on_and_its_tables_are_the_same(by, fedtrip, here, tmp_path):
     out = here / "cut"
     process = start(tmp_path, "compare", *COMPARISON, "--workers", 2, "--resume", "--out", out)
-    wait_for_rounds(out / "runs/fedtrip/0", out / "runs/fedavg/0")
+    wait_for_rounds(process, out / "runs/fedtrip/0", out / "runs/fedavg/0")
     if by == "kill":
         os.kill(process.pid, signal.SIGKILL)  # the parent alone: its workers end with it
     else:
@@ -178,10 +179,10 @@ ENDINGS = [(signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 LATER_SLOW = """
 import time
 from dataclasses import dataclass
-from fedtrip.families import METHODS
+from fedtrip.methods.fedtrip import FedTrip
 
 @dataclass(frozen=True)
-class Slow(METHODS["fedtrip"]):
+class Slow(FedTrip):
     def client(self, received, memory, local):
         if memory.last_round is not None and memory.last_round >= 2:
             open("asleep", "w").close()
@@ -191,9 +192,10 @@ class Slow(METHODS["fedtrip"]):
 TWO = ["--clients", "2", "--per-round", "2", "--samples-per-client", "20", "--quiet", "--json", "--rounds", "6"]
 
 
-def wait_for_sleep(folder):
+def wait_for_sleep(process, folder):
     until = time.monotonic() + 300
     while not (folder / "asleep").exists():
+        assert process.poll() is None, process.communicate()
         assert time.monotonic() < until
         time.sleep(0.02)
 
@@ -207,8 +209,8 @@ def test_sigterm_and_sighup_end_a_run_at_once_with_its_last_finished_round(numbe
     process = start(
         tmp_path, "run", *TWO, "--method", "slow:Slow", "--workers", 1 if to == "process" else 2, "--out", out
     )
-    wait_for_rounds(out, at_least=2)
-    wait_for_sleep(tmp_path)
+    wait_for_rounds(process, out, at_least=2)
+    wait_for_sleep(process, tmp_path)
     began = time.monotonic()
     (os.kill if to == "process" else os.killpg)(process.pid, number)
     stdout, stderr = end(process)
@@ -240,7 +242,7 @@ def test_where_sighup_is_ignored_it_stays_so(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", code, *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True, process_group=0
     )
-    wait_for_sleep(tmp_path)
+    wait_for_sleep(process, tmp_path)
     process.send_signal(signal.SIGHUP)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=1)
@@ -256,7 +258,7 @@ def test_sigterm_ends_a_comparison_and_each_trial_keeps_its_rounds(to, workers, 
     out = tmp_path / "cmp"
     command = ["compare", *TWO, "--methods", "slow:Slow,fedavg", "--trials", 1, "--workers", workers, "--out", out]
     process = start(tmp_path, *command)
-    wait_for_sleep(tmp_path)
+    wait_for_sleep(process, tmp_path)
     (os.kill if to == "process" else os.killpg)(process.pid, signal.SIGTERM)
     stdout, stderr = end(process)
     assert (process.returncode, stdout) == (143, "")
