@@ -83,15 +83,15 @@ class Moments:
             note(writer, record)
             self.pass_by("line")
 
-        clients = PoolEngine.clients
+        work = PoolEngine.work
 
-        def by_workers(engine, tasks):
+        def by_workers(engine, jobs):
             engine.wait_until_ready()  # or this process does the work of such short runs
-            outcomes = clients(engine, tasks)
+            outcomes = list(work(engine, jobs))
             self.pass_by("workers done")
-            return outcomes
+            yield from outcomes
 
-        PoolEngine.clients = by_workers
+        PoolEngine.work = by_workers
         os.replace, os.unlink = replaced, unlinked
         store.save_file, runs.save_file = in_halves(store.save_file), in_halves(runs.save_file)
         run_writer.RunWriter.note = noted

@@ -28,13 +28,12 @@ def test_the_app_is_one_that_flower_accepts_and_its_data_fit_its_experiment(fedt
     settings = config["tool"]["flwr"]["app"]["config"]
     Tolerance(settings["round-timeout"], settings["min-clients"])
     monkeypatch.syspath_prepend(app)
-    server = server_federation(
-        Experiment.from_toml(app / settings["experiment"]), samples_of(settings["data"], settings)
-    )
+    experiment = Experiment.from_toml(app / settings["experiment"])
+    server = server_federation(experiment, samples_of(settings["data"], settings, experiment))
     assert len(server.dataset.x_test) == 360
     stored = Experiment.from_text(server.experiment.to_toml())
     for client in range(2):
-        own = samples_of("my_app.data:load", {"partition-id": client})
+        own = samples_of("my_app.data:load", {"partition-id": client}, stored)
         node = node_federation(stored, own, server.dataset.classes, server.dataset.sample_shape)
         assert node.partition.samples(client) == len(node.partition.share(client)) > 700
     assert "{" not in (app / "README.md").read_text()

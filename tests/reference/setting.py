@@ -85,7 +85,8 @@ class Setting:
         return fedtrip.run(self.experiment(method, **options), model=self.module, data=self.data, workers=1)
 
     def federation(self, method, **options):
-        return prepare(self.experiment(method, **options), model=self.module, data=as_dataset(self.data))
+        described = self.experiment(method, **options)
+        return prepare(described, model=self.module, data=as_dataset(self.data, described))
 
     def chosen(self, number):
         picked = stream(self.seed, "selection", number).choice(len(self.pairs), self.per_round, replace=False)

@@ -56,7 +56,7 @@ OTHER_RULES = {"upload_codec": "topk:0.1", "server_optimizer": "yogi", "optimize
 @pytest.mark.parametrize(("method", "rules"), [*((name, {}) for name in METHOD.names()), ("fedavg", OTHER_RULES)])
 def test_the_state_comes_back_to_the_bit(method, rules, blobs, batch_norm_model, tmp_path):
     experiment = Experiment(**SMALL, method=method, keep_optimizer_state=True, **rules)
-    federation = prepare(experiment, data=as_dataset(blobs), model=batch_norm_model)
+    federation = prepare(experiment, data=as_dataset(blobs, experiment), model=batch_norm_model)
     checkpoint = Checkpoint(tmp_path / "checkpoint")
     state = initial_state(federation, checkpoint.store)
     assert not checkpoint.exists()

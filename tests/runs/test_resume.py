@@ -104,7 +104,7 @@ def test_a_run_that_stops_at_its_target(blobs, tmp_path):
 
 def test_a_run_that_diverges(blobs, tmp_path):
     experiment = Experiment(
-        **{**SMALL, "rounds": 60, "local_epochs": 5}, method={"name": "fedtrip", "mu": 50.0, "xi": "gap"}
+        **{**SMALL, "rounds": 60, "local_epochs": 5, "lr": 0.5}, method={"name": "fedtrip", "mu": 50.0}
     )
     whole = package.run(experiment, data=blobs, out=tmp_path / "whole", workers=1)
     assert whole.ended is not None
