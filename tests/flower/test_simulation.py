@@ -66,6 +66,46 @@ def test_every_method_has_the_same_bits_on_a_simulation(tmp_path, monkeypatch):
     assert not list((tmp_path / "memories").rglob("*.safetensors"))
 
 
+TOGETHER = {
+    "topk, median": {"method": "fedavg", "upload_codec": "topk:0.1", "combine": "median"},
+    "int8, adam": {"method": "scaffold", "upload_codec": "int8", "server_optimizer": "adam"},
+    "topk, trimmed": {"method": "fedtrip", "upload_codec": "topk:0.5", "combine": "trimmed:0.25", "select": "weighted"},
+    "no feedback": {"method": "mimelite", "upload_codec": {"name": "topk:0.2", "feedback": False}},
+    "come and go": {"method": "moon", "select": "available:0.6", "server_optimizer": "yogi", "combine": "median"},
+    "adam, clipped": {"method": "fedprox", "optimizer": "adam", "clip": "gradient:1", "lr_schedule": "cosine"},
+}
+"""Rules of all families together: a sample of the product of `make cross`."""
+
+
+@pytest.mark.slow
+def test_rules_together_have_the_same_bits_on_a_simulation(tmp_path, monkeypatch):
+    for name, value in OFFLINE.items():
+        monkeypatch.setenv(name, value)
+    server, seen = ServerApp(), {}
+
+    def described(name):
+        return prepare(experiment("fedavg").but(**TOGETHER[name]))
+
+    @server.main()
+    def main(grid, _context):
+        for name in TOGETHER:
+            result = run_on_grid(grid, described(name), Destination(tmp_path / name), tolerance=Tolerance())
+            seen[name] = result.model_sha256, [record.bytes_up for record in result.records]
+
+    run_simulation(
+        server_app=server,
+        client_app=client_app(**{"memory-dir": str(tmp_path / "memories")}),
+        num_supernodes=4,
+        backend_config={
+            "client_resources": {"num_cpus": 1, "num_gpus": 0},
+            "init_args": {"address": "local", "num_cpus": 2},
+        },
+    )
+    here = {name: run_federation(described(name), workers=1) for name in TOGETHER}
+    assert seen == {name: (run.model_sha256, [r.bytes_up for r in run.records]) for name, run in here.items()}
+    assert len({sha for sha, _ in seen.values()}) == len(TOGETHER)
+
+
 @pytest.mark.slow
 def test_the_command_line_runs_it(fedtrip, tmp_path, monkeypatch):
     for name, value in OFFLINE.items():
