@@ -197,7 +197,7 @@ def test_what_a_result_answers(blobs, tmp_path):
     assert result.rounds_to(0.5) == reached == result.summary()["rounds_to_target"]
     assert result.rounds_to(1.1) is None
     assert result.final_accuracy == pytest.approx(sum(accuracies[-10:]) / 10)
-    assert result.summary()["best_accuracy"] == max(accuracies)
+    assert result.summary()["best_score"] == max(accuracies)
     frame = result.frame()
     assert isinstance(frame, pandas.DataFrame)
     assert list(frame["accuracy"]) == accuracies

@@ -188,7 +188,7 @@ def test_what_is_printed_and_shown_holds_no_control_characters(capsys):
     from fedtrip.cli.console import err, out, print_json
     from fedtrip.cli.progress import Live, refusals
 
-    record = RoundRecord(1, None, None, (0,), 0, 0, 0, 0.1, refused={0: f"{EVIL}\nsecond line"})
+    record = RoundRecord(1, {}, (0,), 0, 0, 0, 0.1, refused={0: f"{EVIL}\nsecond line"})
     out.print(EVIL, markup=False)
     err.print(Text(EVIL))
     with Live(EVIL + "\nsecond line", 1) as live:
@@ -206,16 +206,16 @@ def test_reasons_of_refusals_are_one_harmless_line(monkeypatch):
     """A node may call its vectors what it likes."""
     from fedtrip.engines.serial import SerialEngine
 
-    honest = SerialEngine.clients
+    honest = SerialEngine.work
 
-    def named_badly(self, tasks):
+    def named_badly(self, jobs):
         from dataclasses import replace
 
-        first, *others = honest(self, tasks)
+        first, *others = honest(self, jobs)
         upload: Vectors = {**first.upload, f"{EVIL}\nx": first.upload["w"]}
-        return [replace(first, upload=upload, remote=True), *others]
+        return iter([replace(first, upload=upload, remote=True), *others])
 
-    monkeypatch.setattr(SerialEngine, "clients", named_badly)
+    monkeypatch.setattr(SerialEngine, "work", named_badly)
     result = run(Experiment(**SMALL), workers=1)
     reasons = [reason for record in result.records for reason in record.refused.values()]
     assert len(reasons) == 2

@@ -32,7 +32,7 @@ def better(run):
     """An accuracy that nobody reached, in a line that is well made."""
     path = run / "metrics.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    lines[1]["accuracy"] = 0.999
+    lines[1]["scores"]["accuracy"] = 0.999
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -116,7 +116,7 @@ def test_an_edited_record_of_an_unfinished_run_is_refused(line, blobs, tmp_path,
         package.run(experiment, data=blobs, out=run, workers=1, on_round=stopping_after(2))
     whole = (run / "metrics.jsonl").read_text()
     lines = [json.loads(text) for text in whole.splitlines()]
-    lines[line]["accuracy"] = 0.999
+    lines[line]["scores"]["accuracy"] = 0.999
     (run / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
     before = listing(run)
     with pytest.raises(UserError, match=r"metrics.jsonl' is damaged: the SHA-256 of its first 2 lines is \w{64}, "):
