@@ -56,10 +56,10 @@ def test_json_is_the_table(fedtrip, here):
     assert all(row["rounds"]["std"] is None for row in printed["rows"])
 
 
-def test_the_default_are_the_papers_six(fedtrip):
+def test_the_default_are_the_papers_six_and_our_rules_for_fedtrip(fedtrip):
     ended = fedtrip("compare", *SMALL, "--rounds", 1, "--trials", 1, "--workers", 1, "-q", "--json")
     assert [row["method"] for row in json.loads(ended.out)["rows"]] == [
-        "fedtrip", "fedavg", "fedprox", "slowmo", "moon", "feddyn"
+        "fedtrip", "fedtrip-auto", "fedavg", "fedprox", "slowmo", "moon", "feddyn"
     ]  # fmt: skip
 
 
