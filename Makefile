@@ -6,7 +6,7 @@ CORES := $(shell nproc)
 .PHONY: demo test test-slow lint bench results docs evidence reliability reliability-overhead wheel clean
 
 .venv/runtime: pyproject.toml constraints.txt
-	@echo "Installing what fedtrip runs with, half of it PyTorch, into .venv: 1.4 GB, one to four minutes and the download."
+	@echo "Installing what fedtrip runs with, half of it PyTorch, into .venv: 1.4 GB, some minutes."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --constraint constraints.txt --editable .
 	touch $@
