@@ -196,9 +196,9 @@ def test_a_stored_model_of_another_shape_is_refused(blobs, tmp_path, monkeypatch
     fedtrip.run(experiment, data=blobs, out=tmp_path / "run", workers=1)
     monkeypatch.setattr("shapes.make", lambda: torch.nn.Linear(6, 3, bias=False))
     with pytest.raises(UserError, match="does not fit the experiment"):
-        fedtrip.evaluate(tmp_path / "run", data=blobs)
+        fedtrip.evaluate(tmp_path / "run", data=blobs, trust=True)
     write_model(tmp_path / "run/model.safetensors", torch.nn.Linear(6, 3).state_dict())
     with pytest.raises(UserError, match="is damaged"):
-        fedtrip.evaluate(tmp_path / "run", data=blobs)
+        fedtrip.evaluate(tmp_path / "run", data=blobs, trust=True)
     with pytest.raises(UserError, match=r"is not a run: it has no experiment\.toml"):
         fedtrip.load(tmp_path)

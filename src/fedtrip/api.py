@@ -218,7 +218,8 @@ def load_result(
     A model that the run names as `package.module:factory` is imported then only with `trust`.
     """
     folder = Path(run_folder)
-    experiment, summary, records = read_experiment(folder), read_summary(folder), read_records(folder)
+    experiment, summary = read_experiment(folder), read_summary(folder)
+    records, state = read_records(folder), read_finished_model(folder, summary)
     if [record.round for record in records] != list(range(1, len(records) + 1)):
         raise UserError(f"'{folder / METRICS}' is damaged: its rounds are not 1 to {len(records)}")
 
@@ -228,7 +229,7 @@ def load_result(
     return Result(
         experiment=experiment,
         records=records,
-        state=read_finished_model(folder, summary),
+        state=state,
         ended=summary.get("ended"),
         gflops_per_round=summary.get("gflops_per_round"),
         acceleration=tuple(summary.get("acceleration", ())),

@@ -34,7 +34,7 @@ def test_a_run_names_both_and_evaluate_the_second(fedtrip, here):
 @pytest.mark.usefixtures("here")
 def test_the_lines_of_progress_are_in_per_cent(fedtrip):
     told = fedtrip("run", *SMALL, "--out", "mine").err
-    assert re.search(r"12/12  accuracy \d+\.\d\d%  loss", told)
+    assert re.search(r"12/12  accuracy \d+\.\d\d% +loss", told)
     assert not FRACTION.search(told)
     told = fedtrip("compare", *SMALL, "--methods", "fedavg", "--trials", 1, "--workers", 1, "--out", "both").err
     assert re.search(r"fedavg, seed 0: \d+\.\d\d%", told)
