@@ -130,13 +130,13 @@ def test_memories_that_do_not_fit_into_ram(blobs, tmp_path, monkeypatch):
 def test_with_two_workers(method, blobs, tmp_path, monkeypatch):
     from fedtrip.engines.pool import PoolEngine
 
-    clients = PoolEngine.clients
+    work = PoolEngine.work
 
-    def by_workers(engine, tasks):
+    def by_workers(engine, jobs):
         engine.wait_until_ready()  # or this process does the work of such short runs
-        return clients(engine, tasks)
+        return work(engine, jobs)
 
-    monkeypatch.setattr(PoolEngine, "clients", by_workers)
+    monkeypatch.setattr(PoolEngine, "work", by_workers)
     interrupt_everywhere(Experiment(**{**SMALL, "rounds": 3}, method=method), tmp_path, workers=2, data=blobs)
 
 
