@@ -109,7 +109,7 @@ def compare(
 
     Prints rounds to target, the speed-up over FedAvg with its 95 % interval, final accuracy, GFLOPs and MB, draws the
     convergence curves and writes a report. Without any option: the paper's six methods and `fedtrip-auto` on digits, 3
-    trials each, in about half a minute on two cores.
+    trials each, in about 20 seconds on two cores.
 
     Examples:
 
