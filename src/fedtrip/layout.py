@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -128,3 +128,11 @@ class Travelling:
         """The marks of a vector that was cut."""
         marks = self._stays.get(name, self._stays.get("w"))
         return marks if marks is not None and vector.shape == (int((~marks).sum()),) else None
+
+
+def in_order(span: Tensor, shape: Sequence[int], order: tuple[int, ...] | None) -> Tensor:
+    """A vector as an array of this shape, its dimensions lying in the given order, the slowest first."""
+    if order is None:
+        return span.view(tuple(shape))
+    inverse = sorted(range(len(order)), key=order.__getitem__)
+    return span.view([shape[dimension] for dimension in order]).permute(inverse)

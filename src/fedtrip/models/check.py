@@ -89,3 +89,10 @@ def left_as_it_is(module: nn.Module) -> Iterator[None]:
         with torch.no_grad():
             for part, key, buffer, before in buffers:
                 part._buffers[key] = buffer.copy_(before)
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Whether somebody listens to this very module, forward or backward."""
+    return bool(
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    )
