@@ -61,12 +61,17 @@ FEDTRIP_EXPORT int fedtrip_chain_train(void* chain, float* w, float* m, const fl
 FEDTRIP_EXPORT int fedtrip_chain_evaluate(void* chain, const float* w, const float* x, const int64_t* labels,
                                           const int64_t* rows, int64_t n, double* loss, int64_t* hits);
 
-// Outputs (n x outputs of the last layer) and, if `tapped` is not null, the tap's values (n x their size). With
-// training = 1 dropout is on (key, step), and what `backward` needs is kept in the chain until the next call.
-FEDTRIP_EXPORT int fedtrip_chain_forward(void* chain, const float* w, const float* x, const int64_t* rows, int64_t n,
-                                         int64_t training, uint64_t key, uint64_t step, float* outputs, float* tapped);
+enum fedtrip_mode {
+  FEDTRIP_OUTPUTS = 0,   // dropout off, nothing kept
+  FEDTRIP_TRAINING = 1,  // dropout on, as `key` and `step` say; what `backward` needs is kept until the next call
+  FEDTRIP_KEPT = 2,      // dropout off, and what `backward` needs is kept: a full gradient of the model as it is
+};
 
-// Of the batch that `forward` was last called with (w unchanged, n samples): g gets the gradient of every parameter,
+// Outputs (n x outputs of the last layer) and, if `tapped` is not null, the tap's values (n x their size).
+FEDTRIP_EXPORT int fedtrip_chain_forward(void* chain, const float* w, const float* x, const int64_t* rows, int64_t n,
+                                         int64_t mode, uint64_t key, uint64_t step, float* outputs, float* tapped);
+
+// Of the batch that `forward` last kept (n samples, w unchanged since): g gets the gradient of every parameter,
 // from that of the outputs and, if not null, of the tap's values. With accumulate = 1 it is added to what g holds.
 FEDTRIP_EXPORT int fedtrip_chain_backward(void* chain, const float* w, int64_t n, const float* d_outputs,
                                           const float* d_tapped, float* g, int64_t accumulate);
