@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -51,7 +51,7 @@ class Affine:
 @dataclass(frozen=True)
 class Batch:
     """What an extra loss term may look at: which local samples, their labels, the model's outputs and (if asked for)
-    its representations of them, both with gradient."""
+    its representations of them, both with gradient (without, where `gradient` of a `ClosedLoss` is asked)."""
 
     rows: Tensor
     labels: Tensor
@@ -60,6 +60,28 @@ class Batch:
 
 
 ExtraLoss = Callable[[Batch], Tensor]
+"""A term that is added to the task's loss of a batch. A `ClosedLoss` is one too."""
+
+
+class BatchGradient(NamedTuple):
+    """The gradient of an extra loss by what the model computed, float32 of the same shapes; None: it is zero."""
+
+    logits: Tensor | None = None
+    representation: Tensor | None = None
+
+
+@runtime_checkable
+class ClosedLoss(Protocol):
+    """An extra loss that also has its gradient in closed form: what is trained without autograd can use it too.
+
+    `gradient` sees numbers alone, in a fixed order of arithmetic: it has the same bits on every CPU.
+    """
+
+    def __call__(self, batch: Batch, /) -> Tensor:
+        """The term of a batch, differentiable."""
+
+    def gradient(self, batch: Batch, /) -> BatchGradient:
+        """Its gradient by the batch's logits and representation, which have no graph."""
 
 
 class Local(Protocol):
