@@ -85,7 +85,7 @@ def result(method, seed, accuracies, target=0.5, rounds=None, ended=None, gflops
     )
     experiment = Experiment(method=method, seed=seed, rounds=rounds or len(accuracies), target=target)
     return Result(experiment=experiment, goal=ACCURACY, records=records, state={}, ended=ended, gflops_per_round=gflops,
-                  acceleration=(), build=lambda: None)  # fmt: skip
+                  acceleration=(), kernels=None, build=lambda: None)  # fmt: skip
 
 
 def test_rounds_to_target_speed_up_and_costs_by_hand():

@@ -28,6 +28,7 @@ PANELS: dict[str, tuple[str, ...]] = {
     "Uploads and server": ("upload_codec", "combine", "server_optimizer"),
     "Simulated faults": ("attack",),
     "Measuring": ("target", "stop_at_target", "eval_every", "snapshot", "seed"),
+    "Computing": ("compute",),
 }  # fmt: skip
 """The experiment's fields that are options, in the order of the help; the method has options of its own."""
 FIELDS = {name: panel for panel, names in PANELS.items() for name in names}

@@ -11,8 +11,9 @@ from fedtrip.experiment.defaults import default_momentum
 from fedtrip.experiment.description import Experiment
 from fedtrip.families import METHOD
 
-NOT_A_SETTING = {"schema_version", "method", "seed", "snapshot", "stop_at_target", "momentum"}
-"""Fields in which two variants may differ; of the momentum see `_momenta_that_matter`."""
+NOT_A_SETTING = {"schema_version", "method", "seed", "snapshot", "stop_at_target", "momentum", "compute"}
+"""Fields in which two variants may differ: `compute` changes the rounding alone; of the momentum see
+`_momenta_that_matter`."""
 
 Setting = tuple[tuple[str, object], ...]
 """Variants with equal ones may be compared, if they also have the same seeds."""

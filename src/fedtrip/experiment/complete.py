@@ -8,7 +8,7 @@ from typing import Self
 from fedtrip.data.dataset import DataSet
 from fedtrip.errors import UserError
 from fedtrip.experiment.defaults import default_samples, default_target
-from fedtrip.experiment.description import Count, Experiment, Finite, Rate
+from fedtrip.experiment.description import Count, DecidedCompute, Experiment, Finite, Rate
 from fedtrip.experiment.rules import Rules
 from fedtrip.tasks.interface import ACCURACY, Task
 
@@ -25,6 +25,7 @@ class CompleteExperiment(Experiment):
     clients: Count
     per_round: Count
     momentum: float
+    compute: DecidedCompute
 
     @classmethod
     def of(cls, experiment: Experiment) -> Self:
@@ -49,8 +50,8 @@ class DataFacts:
         return cls(len(dataset.y_train), dataset.clients, dataset.mean, dataset.std)
 
 
-def complete(experiment: Experiment, rules: Rules, data: DataFacts) -> CompleteExperiment:
-    """The experiment with every default that depends on data, model or method filled in."""
+def complete(experiment: Experiment, rules: Rules, data: DataFacts, compute: DecidedCompute) -> CompleteExperiment:
+    """The experiment with every default that depends on data, model or method filled in; `compute` is decided."""
     split = data.clients
     clients = experiment.clients or split or CLIENTS
     if split is not None and clients != split:
@@ -78,6 +79,7 @@ def complete(experiment: Experiment, rules: Rules, data: DataFacts) -> CompleteE
             std=data.std,
             momentum=rules.momentum,
             target=target,
+            compute=compute,
             **rules.choices(),
         )
     )

@@ -43,6 +43,8 @@ Count = Annotated[int, Field(ge=1, le=LARGEST)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 MOST_SNAPSHOTS = 1_000_000
+DecidedCompute = Literal["native", "native-evaluation", "torch"]
+Compute = Literal["auto", DecidedCompute]
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,9 @@ class Experiment(BaseModel):
     """rounds of which the global and the local models are kept, e.g. 10,20-30"""
     seed: Annotated[int, Field(ge=0, le=LARGEST)] = 0
     """seed of all randomness"""
+    compute: Compute = "auto"
+    """what computes: native, torch, native-evaluation (training by torch), or auto, which chooses by the model's
+    layers"""
 
     @field_validator("partition", mode="before")
     @classmethod

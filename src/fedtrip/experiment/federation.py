@@ -15,7 +15,8 @@ from fedtrip.data.dataset import DataSet
 from fedtrip.data.normalisation import normalisation
 from fedtrip.errors import UserError
 from fedtrip.experiment.complete import CompleteExperiment, DataFacts, complete
-from fedtrip.experiment.description import PYTHON, Experiment
+from fedtrip.experiment.compute import decide
+from fedtrip.experiment.description import PYTHON, DecidedCompute, Experiment
 from fedtrip.experiment.rules import Rules, make_rules
 from fedtrip.methods.interface import Method
 from fedtrip.models import build_model, check_model
@@ -93,12 +94,24 @@ def prepare(
     module, model_name = _module(experiment, rules.task, dataset, model)
     if rules.method.needs_representation:
         Tap(module, experiment.representation).remove()
-    whole = complete(named, rules, DataFacts.of(dataset)).but(
+    compute = decide_for(experiment, rules, module, dataset)
+    whole = complete(named, rules, DataFacts.of(dataset), compute).but(
         model=model_name, dataset=PYTHON + dataset.sha256() if data is not None else _absolute(experiment.dataset)
     )
     partition = partition_of(whole, dataset)
     _check_last_batches(whole, partition, module, dataset.sample_shape)
     return Federation(whole, dataset, partition, module, rules)
+
+
+def decide_for(experiment: Experiment, rules: Rules, module: nn.Module, dataset: DataSet) -> DecidedCompute:
+    """What computes this experiment; see `fedtrip.experiment.compute`."""
+    return decide(
+        experiment.compute,
+        module,
+        dataset.sample_shape,
+        tapped=rules.method.needs_representation,
+        representation=experiment.representation,
+    )
 
 
 def partition_of(experiment: CompleteExperiment, dataset: DataSet) -> Partition:

@@ -35,8 +35,13 @@ def _code(field: str, value: Any) -> str | None:
 
 
 def to_show(experiment: Experiment) -> Experiment:
-    """A complete experiment for those who need its data, model, task and partition only: other rules are built-in."""
-    return experiment.but(**{name: family.default for name, family in FAMILIES.items() if name not in TO_SHOW})
+    """A complete experiment for those who need its data, model, task and partition only: other rules are built-in.
+
+    A model that the native engine trained can be looked at without it.
+    """
+    compute = "torch" if experiment.compute == "torch" else "auto"
+    rules = {name: family.default for name, family in FAMILIES.items() if name not in TO_SHOW}
+    return experiment.but(**rules, compute=compute)
 
 
 def to_score(experiment: Experiment) -> Experiment:

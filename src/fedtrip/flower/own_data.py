@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedtrip.data.arrays import Array, as_inputs, as_labels, as_numbers
 from fedtrip.data.dataset import DataSet
@@ -15,7 +15,7 @@ from fedtrip.data.normalisation import normalisation
 from fedtrip.errors import UserError
 from fedtrip.experiment.complete import CompleteExperiment, DataFacts, complete
 from fedtrip.experiment.description import Experiment
-from fedtrip.experiment.federation import Federation
+from fedtrip.experiment.federation import Federation, decide_for
 from fedtrip.experiment.rules import Rules, make_rules
 from fedtrip.families import TASK
 from fedtrip.models import build_model
@@ -60,11 +60,12 @@ def server_federation(experiment: Experiment, test: tuple[Tensor, Tensor]) -> Fe
         )
     rules = make_rules(experiment)
     facts = DataFacts(samples=None, clients=experiment.clients, mean=experiment.mean, std=experiment.std or ())
-    whole = complete(experiment, rules, facts)
     rules.task.check(y_test)
     classes = 0 if rules.task.targets == "numbers" else int(y_test.max()) + 1
-    dataset = _dataset(whole, x_test[:0], y_test[:0], x_test, y_test, classes)
-    return _federation(whole, rules, dataset)
+    dataset = _dataset(experiment, x_test[:0], y_test[:0], x_test, y_test, classes)
+    module = _module(experiment, rules, dataset)
+    whole = complete(experiment, rules, facts, decide_for(experiment, rules, module, dataset))
+    return Federation(whole, dataset, EverySample(whole.clients, 0), module, rules)
 
 
 def node_federation(
@@ -77,7 +78,10 @@ def node_federation(
     if classes and int(y.max()) >= classes:
         raise UserError(f"the node's labels go up to {int(y.max())}; accepted: 0 to {classes - 1}")
     whole = CompleteExperiment.of(experiment)
-    return _federation(whole, make_rules(whole), _dataset(whole, x, y, x[:0], y[:0], classes))
+    rules, dataset = make_rules(whole), _dataset(whole, x, y, x[:0], y[:0], classes)
+    module = _module(whole, rules, dataset)
+    decide_for(whole, rules, module, dataset)  # refused if this node cannot compute as the server decided
+    return Federation(whole, dataset, EverySample(whole.clients, len(y)), module, rules)
 
 
 def _dataset(
@@ -87,7 +91,7 @@ def _dataset(
     return DataSet(NODES, x_train, y_train, x_test, y_test, classes, mean, std)
 
 
-def _federation(experiment: CompleteExperiment, rules: Rules, dataset: DataSet) -> Federation:
+def _module(experiment: Experiment, rules: Rules, dataset: DataSet) -> nn.Module:
     task = rules.task
     module = build_model(
         experiment.model,
@@ -98,5 +102,4 @@ def _federation(experiment: CompleteExperiment, rules: Rules, dataset: DataSet) 
     )
     if rules.method.needs_representation:
         Tap(module, experiment.representation).remove()
-    partition = EverySample(experiment.clients, len(dataset.y_train))
-    return Federation(experiment, dataset, partition, module, rules)
+    return module

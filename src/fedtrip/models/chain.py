@@ -50,11 +50,6 @@ class Chain:
         wide = [max(layer.inputs, layer.outputs) for layer in self.layers if layer.kind == Kind.CONVOLUTION]
         return max(wide, default=0)
 
-    def without_dropout(self) -> Chain:
-        """The same chain as it is in evaluation; nobody looks at its representation."""
-        kept = tuple(layer for layer in self.layers if layer.kind != Kind.DROPOUT)
-        return replace(self, layers=kept, tap=None, tapped=0)
-
     def native(self) -> NativeChain:
         """The chain in the library."""
         return NativeChain(self.layers, self.sample_shape, self.parameters, self.outputs, self.tap, self.tapped)
@@ -96,7 +91,10 @@ def trace_chain(
         outputs=builder.shape[0],
         orders=dict(builder.orders),
     )
-    return replace(chain, **_tap(module, representation, trained, len(chain.layers))) if tapped else chain
+    if not tapped:
+        return chain
+    tap = _tap(module, representation, trained, len(chain.layers))
+    return replace(chain, tap=tap, tapped=trained.sizes[tap])
 
 
 def check_by_trial(chain: Chain, module: nn.Module) -> None:
@@ -105,7 +103,10 @@ def check_by_trial(chain: Chain, module: nn.Module) -> None:
     x = torch.from_numpy(2 * drawn - 1).to(torch.float32)
     with left_as_it_is(module), torch.random.fork_rng(devices=[]), torch.no_grad():
         expected = module.eval()(x)
-    outputs, _ = chain.native().forward(chain.weights_of(module), x)
+    try:
+        outputs, _ = chain.native().forward(chain.weights_of(module), x)
+    except RuntimeError as problem:
+        raise NotAChain(str(problem)) from None
     scale = float(expected.abs().nan_to_num(0.0, 0.0, 0.0).max())
     if outputs.shape != expected.shape or not torch.allclose(
         outputs, expected, rtol=TOLERANCE, atol=TOLERANCE * scale, equal_nan=True
@@ -220,10 +221,9 @@ def _add_call(builder: ChainBuilder, module: nn.Module, node: fx.Node, batch: se
     if (node.op == "call_method" and node.target in ("view", "reshape")) or node.target is torch.reshape:
         _reshape(builder, node, batch)
         return
-    table: Mapping[Any, Any] = {"call_function": FUNCTIONS, "call_method": METHODS}.get(node.op, {})
-    known = table.get(node.target)
+    known = FUNCTIONS.get(node.target) if node.op == "call_function" else METHODS.get(str(node.target))
     called = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", node.target)
-    if known is None or len(node.all_input_nodes) != 1:
+    if node.op not in ("call_function", "call_method") or known is None or len(node.all_input_nodes) != 1:
         raise NotAChain(f"its forward pass calls '{called}'")
     try:
         known(builder, *node.args[1:], **node.kwargs)
@@ -241,13 +241,13 @@ def _is_shape(node: fx.Node) -> bool:
 def _is_batch(node: fx.Node) -> bool:
     """`x.size(0)`, `x.shape[0]` or `x.size()[0]`: the number of samples, whichever value of the chain x is."""
     if node.op == "call_method" and node.target == "size":
-        return node.args[1:] == (0,) and not node.kwargs
+        return bool(node.args[1:] == (0,) and not node.kwargs)
     return (
         node.op == "call_function"
         and node.target is operator.getitem
         and isinstance(node.args[0], fx.Node)
         and _is_shape(node.args[0])
-        and node.args[1] == 0
+        and bool(node.args[1] == 0)
     )
 
 
@@ -264,7 +264,7 @@ def _reshape(builder: ChainBuilder, node: fx.Node, batch: set[fx.Node]) -> None:
     builder.flatten()
 
 
-def _tap(module: nn.Module, representation: str | None, followed: _Followed, layers: int) -> dict[str, int]:
+def _tap(module: nn.Module, representation: str | None, followed: _Followed, layers: int) -> int:
     """Where in the chain the representation passes."""
     site = representation_layer(module, representation)
     where = followed.begins if site.side == "input" else followed.ends
@@ -272,13 +272,14 @@ def _tap(module: nn.Module, representation: str | None, followed: _Followed, lay
         raise NotAChain(f"its representation '{site.name}' is no part of the chain")
     if where[site.name] >= layers:
         raise NotAChain(f"its representation '{site.name}' is its output")
-    return {"tap": where[site.name], "tapped": followed.sizes[where[site.name]]}
+    return where[site.name]
 
 
 def _words(layer: Layer) -> str:
     """A layer in a few words."""
+    kernel, stride = (layer.kernel_h, layer.kernel_w), (layer.stride_h, layer.stride_w)
     window = f"{layer.kernel_h}×{layer.kernel_w}"
-    if (layer.stride_h, layer.stride_w) not in ((1, 1), (0, 0)):
+    if stride != ((1, 1) if layer.kind == Kind.CONVOLUTION else kernel):
         window += f" stride {layer.stride_h}×{layer.stride_w}"
     if layer.pad_h or layer.pad_w:
         window += f" padding {layer.pad_h}×{layer.pad_w}"

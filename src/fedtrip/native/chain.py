@@ -34,6 +34,17 @@ class Kind(IntEnum):
     DROPOUT = 8
 
 
+class Mode(IntEnum):
+    """What a forward pass is for; the numbers of `fedtrip_mode`."""
+
+    OUTPUTS = 0
+    """dropout off, nothing kept"""
+    TRAINING = 1
+    """dropout on, and what `backward` needs is kept"""
+    KEPT = 2
+    """dropout off, and what `backward` needs is kept"""
+
+
 @dataclass(frozen=True)
 class Layer:
     """One layer, field by field the `fedtrip_layer` of chain.h; what a kind does not use is 0."""
@@ -96,12 +107,10 @@ class NativeChain:
         """A client's epochs of SGD on the cross entropy, in place on w and m; `order` is (epochs, samples)."""
         epochs, samples = order.shape
         self._check_labels(labels, len(x))
-        if samples and not 0 <= int(order.min()) <= int(order.max()) < len(x):
-            raise ValueError(f"order has rows that are none of {len(x)} samples")
         self._call(
             self._library.fedtrip_chain_train,
             self._vector("w", w), None if m is None else self._vector("m", m), self._inputs(x),
-            _integers("labels", labels), _integers("order", order), samples, epochs, batch, sgd.lr, sgd.beta, sgd.a,
+            _integers("labels", labels), _rows(order, len(x)), samples, epochs, batch, sgd.lr, sgd.beta, sgd.a,
             None if sgd.c is None else self._vector("c", sgd.c), key,
         )  # fmt: skip
 
@@ -117,18 +126,24 @@ class NativeChain:
         return loss.value, hits.value
 
     def forward(
-        self, w: Tensor, x: Tensor, *, dropout: tuple[int, int] | None = None, tap: bool = False
+        self,
+        w: Tensor,
+        x: Tensor,
+        rows: Tensor | None = None,
+        *,
+        mode: Mode = Mode.OUTPUTS,
+        key: int = 0,
+        step: int = 0,
+        tap: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """The outputs (n, outputs), and what passes at the tap (n, features) if asked for.
-
-        With `dropout` = (key, step) it is a pass of training: dropout is on, and `backward` may follow.
-        """
-        outputs = torch.empty(len(x), self._outputs)
-        tapped = torch.empty(len(x), self._tapped) if tap else None
-        key, step = dropout or (0, 0)
+        """The outputs (n, outputs) of all samples or of some rows, and what passes at the tap (n, features) if asked
+        for. `key` and `step` decide what dropout leaves in training."""
+        samples = len(x) if rows is None else len(rows)
+        outputs = torch.empty(samples, self._outputs)
+        tapped = torch.empty(samples, self._tapped) if tap else None
         self._call(
             self._library.fedtrip_chain_forward,
-            self._vector("w", w), self._inputs(x), None, len(x), dropout is not None, key, step,
+            self._vector("w", w), self._inputs(x), _rows(rows, len(x)), samples, mode, key, step,
             outputs.data_ptr(), None if tapped is None else tapped.data_ptr(),
         )  # fmt: skip
         return outputs, tapped
@@ -136,7 +151,7 @@ class NativeChain:
     def backward(
         self, w: Tensor, d_outputs: Tensor, d_tapped: Tensor | None, g: Tensor, *, accumulate: bool = False
     ) -> None:
-        """The gradient of every parameter into g, or added to it, from that of the last forward pass of training."""
+        """The gradient of every parameter into g, or added to it, from that of the last pass that was kept."""
         samples = len(d_outputs)
         self._call(
             self._library.fedtrip_chain_backward,
@@ -145,13 +160,14 @@ class NativeChain:
             self._vector("g", g), accumulate,
         )  # fmt: skip
 
-    def softmax_gradient(self, outputs: Tensor, labels: Tensor, scale: float) -> Tensor:
-        """scale·(softmax(z) − onehot(label)), the gradient of the cross entropy at the outputs."""
-        self._check_labels(labels, len(outputs))
+    def softmax_gradient(self, outputs: Tensor, labels: Tensor, rows: Tensor | None, scale: float) -> Tensor:
+        """scale·(softmax(z) − onehot(label)), the gradient of the cross entropy at the outputs, of all or some rows."""
+        self._check_labels(labels, len(labels))
+        samples = len(labels) if rows is None else len(rows)
         d = torch.empty_like(outputs)
         self._library.fedtrip_softmax_gradient(
-            _floats("outputs", outputs, (len(labels), self._outputs)), _integers("labels", labels), None,
-            len(outputs), self._outputs, scale, d.data_ptr(),
+            _floats("outputs", outputs, (samples, self._outputs)), _integers("labels", labels),
+            _rows(rows, len(labels)), samples, self._outputs, scale, d.data_ptr(),
         )  # fmt: skip
         return d
 
@@ -178,8 +194,9 @@ class NativeChain:
     def _check_labels(self, labels: Tensor, samples: int) -> None:
         if labels.shape != (samples,):
             raise ValueError(f"labels have the shape {tuple(labels.shape)}; accepted: ({samples},)")
-        if samples and not 0 <= int(labels.min()) <= int(labels.max()) < self._outputs:
-            raise ValueError(f"labels are {int(labels.min())} to {int(labels.max())}; accepted: 0 to {self._outputs - 1}")
+        low, high = (int(labels.min()), int(labels.max())) if samples else (0, 0)
+        if not 0 <= low <= high < self._outputs:
+            raise ValueError(f"labels are {low} to {high}; accepted: 0 to {self._outputs - 1}")
 
 
 def _floats(name: str, tensor: Tensor, shape: Sequence[int]) -> int:
@@ -188,6 +205,15 @@ def _floats(name: str, tensor: Tensor, shape: Sequence[int]) -> int:
             f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}; accepted: contiguous float32 of {tuple(shape)}"
         )
     return tensor.data_ptr()
+
+
+def _rows(rows: Tensor | None, samples: int) -> int | None:
+    """The address of some places among the samples."""
+    if rows is None:
+        return None
+    if rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < samples:
+        raise ValueError(f"rows are {int(rows.min())} to {int(rows.max())}; accepted: 0 to {samples - 1}")
+    return _integers("rows", rows)
 
 
 def _integers(name: str, tensor: Tensor) -> int:
@@ -199,5 +225,8 @@ def _integers(name: str, tensor: Tensor) -> int:
 def _loaded() -> ctypes.CDLL:
     found = library()
     if found is None:
-        raise UserError(f"the native library is missing: {why_missing()}")
+        raise UserError(
+            f"the experiment is computed by the native library, which is missing here: {why_missing()}; accepted: a "
+            "machine that has it, or compute torch"
+        )
     return found

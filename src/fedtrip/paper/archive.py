@@ -86,6 +86,7 @@ class Archive:
             ended=result.ended,
             gflops_per_round=result.gflops_per_round,
             acceleration=result.acceleration,
+            kernels=result.kernels,
             model_sha256=result.model_sha256,
             versions=result.summary()["versions"],
         )
@@ -123,7 +124,8 @@ def _setting_of_first(experiment: Experiment) -> str:
     """Every field that changes a round, each rule written out, as JSON.
 
     Fields that are at the experiment's own default are left out, so that one added later changes nothing; so are those
-    that change no round: the snapshots, and the target of a run that does not stop there.
+    that change no round: the snapshots, and the target of a run that does not stop there. What computed it is no part
+    of a setting either: it changes the rounding, as another kind of CPU does.
     """
     known = KNOWN_SETS.get(experiment.dataset)
     rules = make_rules(experiment)
@@ -135,6 +137,7 @@ def _setting_of_first(experiment: Experiment) -> str:
         momentum=rules.momentum,
         target=_target(experiment) if experiment.stop_at_target else None,
         snapshot=(),
+        compute="auto",
         samples_per_client=experiment.samples_per_client or (known.samples_per_client if known is not None else None),
     )
     choices, usual = rules.choices(), _usual_choices()
@@ -185,6 +188,7 @@ def _to_json(run: Archived) -> dict[str, Any]:
         "ended": run.ended,
         "gflops_per_round": run.gflops_per_round,
         "acceleration": list(run.acceleration),
+        "kernels": run.kernels,
         "model_sha256": run.model_sha256,
         "versions": run.versions,
         "rounds": len(run.records),
@@ -223,6 +227,7 @@ def _from_json(line: dict[str, Any]) -> Archived:
         ended=line["ended"],
         gflops_per_round=line["gflops_per_round"],
         acceleration=tuple(line["acceleration"]),
+        kernels=line.get("kernels"),
         model_sha256=str(line["model_sha256"]),
         versions=dict(line["versions"]),
     )

@@ -26,9 +26,9 @@ from fedtrip.one_thread import one_thread
 from fedtrip.partitions.interface import label_counts
 from fedtrip.runs.history import History
 from fedtrip.runs.result import Result
-from fedtrip.training.client import FROZEN_BATCH
 from fedtrip.training.costs import pass_cost
 from fedtrip.training.flat_model import FlatModel
+from fedtrip.training.trainer import FROZEN_BATCH
 
 Prepare = Callable[[Experiment], Federation]
 

@@ -148,6 +148,7 @@ _SUMMARY_FIELDS: dict[str, Callable[[Any], bool]] = {
     "ended": lambda value: value is None or isinstance(value, str),
     "gflops_per_round": lambda value: value is None or type(value) in (int, float),
     "acceleration": lambda value: value is None or (isinstance(value, list) and all(isinstance(v, str) for v in value)),
+    "kernels": lambda value: value is None or isinstance(value, str),
     "versions": lambda value: (
         value is None or (isinstance(value, dict) and all(isinstance(version, str) for version in value.values()))
     ),

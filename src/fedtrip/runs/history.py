@@ -29,7 +29,9 @@ class History:
     gflops_per_round: float | None
     """the paper's accounting: forward passes and attaching operations of one client"""
     acceleration: tuple[str, ...]
-    """what was changed in the private copy of the module to make it faster; see `fedtrip.training.accelerate`"""
+    """what was done to compute faster: the native chain, or what was changed in the private copy of the module"""
+    kernels: str | None
+    """what the native engine computed with, such as avx2; the bits do not depend on it"""
 
     def rounds_to(self, target: float) -> int | None:
         """The first round whose test score is as good as the target; None if it was never reached."""

@@ -75,6 +75,8 @@ class Result(History):
             "client_megabytes": self.client_megabytes,
             "refused_uploads": sum(len(r.refused) for r in self.records),
             "dropped_clients": sum(len(r.dropped) for r in self.records),
+            "compute": self.experiment.compute,
+            "kernels": self.kernels,
             "acceleration": list(self.acceleration),
             "ended": self.ended,
             "model_sha256": self.model_sha256,

@@ -116,7 +116,8 @@ def _run(
         state=flat.state_dict(state.server.model),
         ended=ended,
         gflops_per_round=_gflops_per_round(federation, prepared.cost),
-        acceleration=flat.changes,
+        acceleration=prepared.changes,
+        kernels=prepared.kernels,
         build=partial(copy.deepcopy, federation.module),
     )
     if writer is not None:

@@ -51,6 +51,7 @@ def load_result(
         ended=summary.get("ended"),
         gflops_per_round=summary.get("gflops_per_round"),
         acceleration=tuple(summary.get("acceleration", ())),
+        kernels=summary.get("kernels"),
         build=build,
     )
 

@@ -1,31 +1,26 @@
-"""One client's part of a round on its flat vector. `ClientLocal.train` is the only hot loop."""
+"""One client's part of a round on its flat vector."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fedtrip.codecs.interface import Codec, StreamOf
 from fedtrip.errors import UserError
 from fedtrip.layout import Travelling
-from fedtrip.methods.interface import Affine, Batch, Correction, ExtraLoss, Memory, Method
-from fedtrip.models.representation import Tap
+from fedtrip.methods.interface import Correction, ExtraLoss, Memory, Method
 from fedtrip.optimizers._clip import Clip
 from fedtrip.optimizers.interface import Optimizer
 from fedtrip.randomness import stream, torch_seed
-from fedtrip.tasks.classification import Classification
 from fedtrip.tasks.interface import Task
-from fedtrip.training.costs import PassCost
-from fedtrip.training.flat_model import FlatModel
+from fedtrip.training.prepared_model import PreparedModel
+from fedtrip.training.trainer import FROZEN_BATCH, Training
 from fedtrip.vectors import Vectors
-
-FROZEN_BATCH = 500
-"""Samples at once where no optimizer step depends on it: frozen networks, full gradients, evaluation."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +39,6 @@ class LocalSettings:
     codec: Codec
     task: Task
     classes: int
-    needs_representation: bool
-    representation: str | None
 
 
 @dataclass(frozen=True)
@@ -78,26 +71,17 @@ class Outcome:
     """whether it comes from another machine, which may send anything, and not from the method's code on this one"""
 
 
-class Samples(NamedTuple):
-    """The samples of one step: their places among the client's, inputs and labels."""
-
-    rows: Tensor
-    x: Tensor
-    y: Tensor
-
-
 class ClientLocal:
     """The tools of `fedtrip.methods.Local` for one client, one round and one exchange."""
 
     def __init__(
         self,
-        flat: FlatModel,
+        model: PreparedModel,
         first: Callable[[], Vectors],
         x: Tensor,
         y: Tensor,
         settings: LocalSettings,
         job: Job,
-        cost: PassCost,
     ) -> None:
         self.round, self.exchange, self.lr = job.round, job.exchange, settings.lr(job.round)
         self.labels = y
@@ -105,17 +89,12 @@ class ClientLocal:
         """what the optimizer leaves for the client's next round, of every training of this one"""
         self.macs = 0
         self._trainings = 0
-        self._flat, self._x, self.settings, self._job, self._cost = flat, x, settings, job, cost
-        self._first = first
+        self._flat, self._trainer, self._cost = model.flat, model.trainer, model.cost
+        self._x, self.settings, self._job, self._first = x, settings, job, first
 
     @property
     def initial(self) -> Tensor:
         return self._first()["w"]
-
-    @property
-    def _has_cross_entropy(self) -> bool:
-        """Whether the loss is the one that the fast path computes: not where a task of one's own has another."""
-        return type(self.settings.task).loss is Classification.loss
 
     @property
     def steps(self) -> int:
@@ -143,75 +122,37 @@ class ClientLocal:
         *,
         lr_scale: float = 1.0,
     ) -> Vectors:
-        """K steps of the optimizer in the direction h = g + a·w + c, and its own weight decay λ.
-
-        c is laid into the gradient vector, autograd adds g to it, and the optimizer takes a: with SGD's fused kernel an
-        affine correction costs next to nothing.
-        """
-        settings, flat = self.settings, self._flat
-        optimizer, lr, w, g = settings.optimizer, self.lr * lr_scale, flat.w, flat.g
-        affine = correction if isinstance(correction, Affine) else None
-        linear = affine.a if affine is not None else 0.0
-        flat.load(start)
+        """K steps of the optimizer in the direction h = g + a·w + c, and its own weight decay λ."""
+        settings, optimizer = self.settings, self.settings.optimizer
+        self._trainer.load(start)
         state = self._first_state()
-        tap = Tap(flat.module, settings.representation) if extra_loss and settings.needs_representation else None
-        flat.module.train()
-        try:
-            for samples in self._batches():
-                if settings.clip is None:
-                    self._direction(samples, correction, extra_loss, tap)
-                    optimizer.step(w, g, state, lr=lr, linear=linear, decay=settings.weight_decay)
-                else:
-                    self._clipped_direction(settings.clip, samples, correction, extra_loss, tap)
-                    optimizer.step(w, g, state, lr=lr, linear=0.0, decay=settings.weight_decay)
-        finally:
-            if tap is not None:
-                tap.remove()
+        self._trainer.train(
+            Training(
+                x=self._x,
+                y=self.labels,
+                order=self._order(),
+                batch_size=settings.batch_size,
+                lr=self.lr * lr_scale,
+                decay=settings.weight_decay,
+                optimizer=optimizer,
+                state=state,
+                clip=settings.clip,
+                correction=correction,
+                extra_loss=extra_loss,
+                dropout_key=torch_seed(settings.seed, "dropout", self.round, self._job.client),
+            )
+        )
         operations = optimizer.operations + (settings.weight_decay > 0) + (correction.operations() if correction else 0)
-        self.macs += self._cost.training * settings.epochs * len(self.labels) + self.steps * operations * w.numel()
+        changed = self.steps * operations * self._flat.w.numel()
+        self.macs += self._cost.training * settings.epochs * len(self.labels) + changed
         self._keep_state(state)
-        return flat.model()
+        return self._flat.model()
 
-    def _direction(
-        self, samples: Samples, correction: Correction | None, extra_loss: ExtraLoss | None, tap: Tap | None
-    ) -> None:
-        """Write g + correction into the gradient vector; of an affine correction only its constant c."""
-        flat, g, (rows, x, y) = self._flat, self._flat.g, samples
-        dense = flat.dense if extra_loss is None and self._has_cross_entropy else None
-        constant = correction.c if isinstance(correction, Affine) else None
-        other = None if isinstance(correction, Affine) else correction
-        if constant is not None:
-            g.copy_(constant)
-        elif other is not None or dense is None:
-            g.zero_()
-        if other is not None:
-            other.add_to(g, flat.w)
-        if dense is not None:
-            dense.gradient(x, y, accumulate=constant is not None or other is not None)
-            return
-        outputs = flat.module(x)
-        loss = self.settings.task.loss(outputs, y)
-        if extra_loss is not None:
-            loss = loss + extra_loss(Batch(rows, y, outputs, tap.take() if tap else None))
-        loss.backward()  # type: ignore[no-untyped-call]
-
-    def _clipped_direction(
-        self,
-        clip: Clip,
-        samples: Samples,
-        correction: Correction | None,
-        extra_loss: ExtraLoss | None,
-        tap: Tap | None,
-    ) -> None:
-        """The same with all of the correction, and cut to length: the gradient alone, or what is left in the end."""
-        g = self._flat.g
-        self._direction(samples, None, extra_loss, tap)
-        if clip.of == "gradient":
-            clip.cut(g)
-        if correction is not None:
-            correction.add_to(g, self._flat.w)
-        if clip.of == "step":
-            clip.cut(g)
+    def _order(self) -> Tensor:
+        """The samples of every epoch in a new order, a function of seed, round and client alone."""
+        generator = stream(self.settings.seed, "batches", self.round, self._job.client)
+        epochs = [generator.permutation(len(self.labels)) for _ in range(self.settings.epochs)]
+        return torch.from_numpy(np.stack(epochs))
 
     def _first_state(self) -> Vectors:
         """The optimizer's state before the first step: new, or what this training of the last round left.
@@ -236,46 +177,26 @@ class ClientLocal:
         return f"{self._trainings}." if self.exchange == 0 else f"exchange {self.exchange}.{self._trainings}."
 
     def representations(self, model: Mapping[str, Tensor]) -> Tensor:
-        tap = Tap(self._flat.module, self.settings.representation)
-        try:
-            return torch.cat([tap.take() for _ in self._frozen_outputs(model)])
-        finally:
-            tap.remove()
+        return self._frozen(model, self._trainer.representations)
 
     def logits(self, model: Mapping[str, Tensor]) -> Tensor:
-        return torch.cat(list(self._frozen_outputs(model)))
+        return self._frozen(model, self._trainer.outputs)
+
+    def _frozen(self, model: Mapping[str, Tensor], look: Callable[[Tensor], Tensor]) -> Tensor:
+        """What is seen of a model that is not trained, over all local samples."""
+        self._trainer.load(model)
+        self.macs += self._cost.forward * len(self.labels)
+        return torch.cat([look(x) for x in torch.split(self._x, FROZEN_BATCH)])
 
     def gradient(self, model: Mapping[str, Tensor]) -> Tensor:
         """Σ over fixed chunks of the summed loss' gradient, divided by n_k; plus λw."""
         flat = self._flat
-        flat.load(model)
+        self._trainer.load(model)
         flat.g.zero_()
-        flat.module.eval()
         for x, y in zip(torch.split(self._x, FROZEN_BATCH), torch.split(self.labels, FROZEN_BATCH), strict=True):
-            loss = self.settings.task.summed_loss(flat.module(flat.prepared(x)), y)
-            loss.backward()  # type: ignore[no-untyped-call]
+            self._trainer.add_gradient(x, y)
         self.macs += self._cost.training * len(self.labels)
-        return (flat.g / len(self.labels)).add_(flat.w, alpha=self.settings.weight_decay)
-
-    def _frozen_outputs(self, model: Mapping[str, Tensor]) -> Iterator[Tensor]:
-        self._flat.load(model)
-        self._flat.module.eval()
-        self.macs += self._cost.forward * len(self.labels)
-        for x in torch.split(self._x, FROZEN_BATCH):
-            with torch.no_grad():
-                yield self._flat.module(self._flat.prepared(x))
-
-    def _batches(self) -> Iterator[Samples]:
-        """Every epoch in a new order, a function of seed, round and client alone; the generator that dropout
-        uses is seeded the same way."""
-        settings, key = self.settings, (self.round, self._job.client)
-        generator = stream(settings.seed, "batches", *key)
-        torch.default_generator.manual_seed(torch_seed(settings.seed, "dropout", *key))
-        for _ in range(settings.epochs):
-            for rows in torch.split(torch.from_numpy(generator.permutation(len(self.labels))), settings.batch_size):
-                yield Samples(
-                    rows, self._flat.prepared(self._x.index_select(0, rows)), self.labels.index_select(0, rows)
-                )
+        return (flat.g / len(self.labels)).add_(flat.w * self.settings.weight_decay)
 
 
 def perform(

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
-from fedtrip.layout import Layout, Part
-from fedtrip.training.accelerate import accelerate, in_order
-from fedtrip.training.dense import dense_chain
+from fedtrip.layout import Layout, Part, in_order
+from fedtrip.models.chain import Chain
+from fedtrip.training.accelerate import accelerate, plain_copy
 from fedtrip.vectors import Vectors
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a parameter lies in w, and in which order of its dimensions, if not its own."""
+
+    span: slice
+    shape: torch.Size
+    order: tuple[int, ...] | None
+
+    def of(self, flat: Tensor) -> Tensor:
+        """The parameter's part of a vector like w, in its shape."""
+        return in_order(flat[self.span], self.shape, self.order)
 
 
 class FlatModel:
@@ -20,37 +34,41 @@ class FlatModel:
     floating-point ones as `buffers`, integer ones as `counters`; the others are reset whenever a model is loaded,
     so that nothing passes from one client to the next.
 
-    The copy is made faster for inputs of `sample_shape` (see `fedtrip.training.accelerate`), and weights lie in w in
-    the order in which their products are fastest. `watched` names a layer whose output somebody looks at. `dense` is
-    the module as a chain of fully connected layers, if it is one.
+    Without `chain` the copy is made faster for inputs of `sample_shape` (see `fedtrip.training.accelerate`), and
+    weights lie in w in the order in which torch's products are fastest; `watched` names a layer whose output somebody
+    looks at. With it they lie as the native engine wants them, which then computes in the module's place.
     """
 
-    def __init__(self, module: nn.Module, sample_shape: tuple[int, ...], watched: str | None = None) -> None:
-        accelerated = accelerate(module, sample_shape, watched)
-        self.module, self.prepared = accelerated.module, accelerated.prepared
-        orders = accelerated.storage_orders
-        parameters = [p for p in self.module.parameters() if p.requires_grad]
-        size = sum(p.numel() for p in parameters)
+    def __init__(
+        self,
+        module: nn.Module,
+        sample_shape: tuple[int, ...],
+        watched: str | None = None,
+        chain: Chain | None = None,
+    ) -> None:
+        accelerated = accelerate(module, sample_shape, watched) if chain is None else plain_copy(module, chain.orders)
+        self.module, self.prepared, self.changes = accelerated.module, accelerated.prepared, accelerated.changes
+        named = [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
+        size = sum(parameter.numel() for _, parameter in named)
         self.w = torch.empty(size)
         self.g = torch.zeros(size)
-        self._places: list[tuple[slice, tuple[int, ...] | None]] = []
+        self._places: dict[str, _Place] = {}
         start = 0
-        for parameter in parameters:
-            span, order = slice(start, start + parameter.numel()), orders.get(parameter)
-            views = [in_order(flat[span], parameter.shape, order) for flat in (self.w, self.g)]
+        for name, parameter in named:
+            place = _Place(
+                slice(start, start + parameter.numel()), parameter.shape, accelerated.storage_orders.get(name)
+            )
+            views = [place.of(flat) for flat in (self.w, self.g)]
             views[0].copy_(parameter.detach())
             parameter.data, parameter.grad = views
-            self._places.append((span, order))
-            start = span.stop
-
-        self.dense = dense_chain(self.module, sample_shape)
-        self.changes = (*accelerated.changes, *(["gradient in closed form"] if self.dense is not None else []))
+            self._places[name] = place
+            start = place.span.stop
 
         persistent = set(self.module.state_dict().keys())
-        named = list(self.module.named_buffers())
-        self._floats = [b for name, b in named if name in persistent and b.is_floating_point()]
-        self._integers = [b for name, b in named if name in persistent and not b.is_floating_point()]
-        self._others = [(b, b.clone()) for name, b in named if name not in persistent]
+        buffers = list(self.module.named_buffers())
+        self._floats = [b for name, b in buffers if name in persistent and b.is_floating_point()]
+        self._integers = [b for name, b in buffers if name in persistent and not b.is_floating_point()]
+        self._others = [(b, b.clone()) for name, b in buffers if name not in persistent]
 
     @property
     def layout(self) -> Layout:
@@ -75,8 +93,6 @@ class FlatModel:
 
     def logits(self, x: Tensor) -> Tensor:
         """The module's outputs for inputs that nobody else may see changed; the mode is the module's."""
-        if self.dense is not None:
-            return self.dense.activations(x)[-1]
         outputs: Tensor = self.module(self.prepared(x))
         return outputs
 
@@ -88,11 +104,20 @@ class FlatModel:
         """The model that another module of the same kind holds, such as the one this is a copy of."""
         w = torch.empty_like(self.w)
         trained = (parameter for parameter in module.parameters() if parameter.requires_grad)
-        for (span, order), parameter in zip(self._places, trained, strict=True):
-            in_order(w[span], parameter.shape, order).copy_(parameter.detach())
+        for place, parameter in zip(self._places.values(), trained, strict=True):
+            place.of(w).copy_(parameter.detach())
         named, theirs = [name for name, _ in self.module.named_buffers()], dict(module.named_buffers())
         stored = [theirs[name] for name in named if name in module.state_dict()]
         return {"w": w, **_buffer_vectors(stored)}
+
+    def in_orders(self, w: Tensor, orders: Mapping[str, tuple[int, ...]]) -> Tensor:
+        """A vector like w with its weights in other orders, by name; itself where they are these already."""
+        if all(place.order == orders.get(name) for name, place in self._places.items()):
+            return w
+        ordered = torch.empty_like(w)
+        for name, place in self._places.items():
+            replace(place, order=orders.get(name)).of(ordered).copy_(place.of(w))
+        return ordered
 
     def load(self, model: Mapping[str, Tensor]) -> None:
         """Make the module hold this model."""

@@ -5,23 +5,48 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+from fedtrip.experiment.compute import chain_for
 from fedtrip.experiment.federation import Federation
+from fedtrip.models.chain import Chain
+from fedtrip.native.library import kernels
 from fedtrip.training.costs import PassCost, pass_cost
 from fedtrip.training.flat_model import FlatModel
+from fedtrip.training.native_trainer import NativeScorer, NativeTrainer
+from fedtrip.training.torch_trainer import TorchTrainer
+from fedtrip.training.trainer import Scorer, Trainer
 
 
 @dataclass(frozen=True)
 class PreparedModel:
-    """The module on its flat vector, and what a pass through it costs. To make it takes some trial passes, and the
-    memory of two models."""
+    """The module on its flat vector, what computes it, and what a pass through it costs. To make it takes some trial
+    passes, and the memory of two models."""
 
     flat: FlatModel
     cost: PassCost
+    trainer: Trainer
+    scorer: Scorer
+    changes: tuple[str, ...]
+    """what is done to compute faster, in words"""
+    kernels: str | None
+    """what the native engine computes with on this machine; None where it does not compute"""
 
     @classmethod
     def of(cls, federation: Federation) -> Self:
-        """Of this federation's module."""
-        watched = federation.experiment.representation if federation.method.needs_representation else None
+        """Of this federation's module, computed as its experiment says."""
+        experiment, module, task = federation.experiment, federation.module, federation.rules.task
+        tapped, representation = federation.method.needs_representation, experiment.representation
         shape = federation.dataset.sample_shape
-        cost = pass_cost(federation.module, shape)  # first: its copy is gone when the flat model is made
-        return cls(FlatModel(federation.module, shape, watched), cost)
+        cost = pass_cost(module, shape)  # first: its copy is gone when the flat model is made
+        chain: Chain | None = None
+        if experiment.compute != "torch":
+            chain = chain_for(experiment.compute, module, shape, tapped, representation)
+        if chain is not None and experiment.compute == "native":
+            flat = FlatModel(module, shape, chain=chain)
+            native = NativeTrainer(flat, chain, task)
+            return cls(flat, cost, native, native, (f"native chain: {chain}",), kernels())
+        flat = FlatModel(module, shape, representation if tapped else None)
+        by_torch = TorchTrainer(flat, task, tapped=tapped, representation=representation)
+        if chain is None:
+            return cls(flat, cost, by_torch, by_torch, flat.changes, None)
+        changes = (*flat.changes, f"evaluation by the native chain: {chain}")
+        return cls(flat, cost, by_torch, NativeScorer(flat, chain, task), changes, kernels())

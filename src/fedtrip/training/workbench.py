@@ -7,14 +7,14 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from fedtrip.experiment.federation import Federation
 from fedtrip.layout import Travelling
 from fedtrip.tasks.interface import Sums
-from fedtrip.training.client import FROZEN_BATCH, ClientLocal, Job, LocalSettings, Outcome, perform
+from fedtrip.training.client import ClientLocal, Job, LocalSettings, Outcome, perform
 from fedtrip.training.prepared_model import PreparedModel
+from fedtrip.training.trainer import FROZEN_BATCH
 from fedtrip.vectors import Vectors
 
 EVALUATION_BLOCK = 2 * FROZEN_BATCH
@@ -41,8 +41,8 @@ class Workbench:
         experiment = federation.experiment
         self._method, self._partition = federation.method, federation.partition
         self._dataset = federation.dataset.with_test_inputs()
-        self._flat, self._cost, self._module = prepared.flat, prepared.cost, federation.module
-        layout = self._flat.layout
+        self._model, self._module = prepared, federation.module
+        layout = prepared.flat.layout
         self._travelling = Travelling(layout, federation.method.stays(layout))
         self._settings = LocalSettings(
             seed=experiment.seed,
@@ -56,8 +56,6 @@ class Workbench:
             codec=federation.rules.upload_codec,
             task=federation.rules.task,
             classes=federation.dataset.classes,
-            needs_representation=federation.method.needs_representation,
-            representation=experiment.representation,
         )
         self._cache: OrderedDict[int, tuple[Tensor, Tensor]] = OrderedDict()
         self._cached_bytes = 0
@@ -65,12 +63,12 @@ class Workbench:
     def client(self, job: Job) -> Outcome:
         """Do one client's part of an exchange."""
         x, y = self._samples(job.client)
-        local = ClientLocal(self._flat, self._first, x, y, self._settings, job, self._cost)
+        local = ClientLocal(self._model, self._first, x, y, self._settings, job)
         return perform(self._method, job, local, self._travelling, self._first)
 
     def _first(self) -> Vectors:
         """The model that the federation started from; made when it is asked for, because few methods do."""
-        return self._flat.model_of(self._module)
+        return self._model.flat.model_of(self._module)
 
     def blocks(self, question: Question) -> range:
         """The blocks in which a question's samples are scored."""
@@ -84,16 +82,10 @@ class Workbench:
             assert inputs is not None
         else:
             inputs, goals = self._samples(question.client)
-        self._flat.load(question.model)
-        self._flat.module.eval()
-        scores = []
-        with torch.inference_mode():
-            for block in blocks:
-                rows = slice(block * EVALUATION_BLOCK, (block + 1) * EVALUATION_BLOCK)
-                parts = torch.split(inputs[rows], FROZEN_BATCH)
-                outputs = torch.cat([self._flat.logits(x) for x in parts])
-                scores.append(self._settings.task.sums(outputs, goals[rows]))
-        return scores
+        scorer = self._model.scorer
+        scorer.load(question.model)
+        rows = [slice(block * EVALUATION_BLOCK, (block + 1) * EVALUATION_BLOCK) for block in blocks]
+        return [scorer.sums(inputs[block], goals[block]) for block in rows]
 
     def _samples(self, client: int) -> tuple[Tensor, Tensor]:
         """A client's normalised inputs and its labels, kept for its next turn as long as there is room."""

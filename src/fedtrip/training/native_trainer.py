@@ -1,0 +1,155 @@
+"""Training and scoring by the native engine: the same bits whatever the processor's vectors are.
+
+Between two calls of the engine there is nothing but elementwise arithmetic on vectors, and what the task, the method
+and the optimizer do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from fedtrip.methods.interface import Affine, Batch, BatchGradient, ClosedLoss, ExtraLoss
+from fedtrip.models.chain import Chain
+from fedtrip.native.chain import Mode
+from fedtrip.native.chain import Sgd as NativeSgd
+from fedtrip.optimizers.sgd import Sgd
+from fedtrip.tasks.classification import Classification
+from fedtrip.tasks.interface import Sums, Task
+from fedtrip.training.flat_model import FlatModel
+from fedtrip.training.trainer import Training
+
+
+class NativeScorer:
+    """Scores models of a flat model's kind, whatever order their weights lie in there."""
+
+    def __init__(self, flat: FlatModel, chain: Chain, task: Task) -> None:
+        self._flat, self._orders, self._task = flat, chain.orders, task
+        self._chain = chain.native()
+        self._w = flat.w
+        # only where the task has not its own
+        self._counts_hits = type(task).sums is Classification.sums
+
+    def load(self, model: Mapping[str, Tensor]) -> None:
+        self._w = self._flat.in_orders(model["w"], self._orders)
+
+    def outputs(self, x: Tensor) -> Tensor:
+        return self._chain.forward(self._w, x.contiguous())[0]
+
+    def sums(self, x: Tensor, y: Tensor) -> Sums:
+        if not self._counts_hits:
+            return self._task.sums(self.outputs(x), y)
+        loss, hits = self._chain.evaluate(self._w, x.contiguous(), y)
+        return {"accuracy": hits, "loss": loss}
+
+
+class NativeTrainer(NativeScorer):
+    """Trains a flat model whose weights lie as the chain wants them."""
+
+    def __init__(self, flat: FlatModel, chain: Chain, task: Task) -> None:
+        super().__init__(flat, chain, task)
+        self._tapped = chain.tap is not None
+        self._has_cross_entropy = type(task).loss is Classification.loss
+        self._sums_cross_entropy = type(task).summed_loss is Classification.summed_loss
+
+    def load(self, model: Mapping[str, Tensor]) -> None:
+        self._flat.load(model)
+
+    def train(self, training: Training) -> None:
+        """K steps; with SGD on the cross entropy and an affine correction all of them are one call of the engine."""
+        training = replace(training, x=training.x.contiguous())
+        sgd = self._plain_sgd(training)
+        if sgd is None or training.extra_loss is not None or not self._has_cross_entropy:
+            batches = (rows for epoch in training.order for rows in torch.split(epoch, training.batch_size))
+            for step, rows in enumerate(batches):
+                self._batch_gradient(training, rows, step)
+                self._step(training, sgd)
+            return
+        self._chain.train(
+            self._flat.w, training.state.get("momentum"), training.x, training.y, training.order, training.batch_size,
+            sgd, training.dropout_key,
+        )  # fmt: skip
+
+    def _plain_sgd(self, training: Training) -> NativeSgd | None:
+        """The steps as h = g + c + a·w with fixed a and c, if they are such; weight decay is a part of a."""
+        optimizer, correction = training.optimizer, training.correction
+        affine = Affine(0.0) if correction is None else correction
+        if type(optimizer) is not Sgd or training.clip is not None or not isinstance(affine, Affine):
+            return None
+        c = None if affine.c is None else affine.c.to(torch.float32).contiguous()
+        return NativeSgd(training.lr, optimizer.momentum, affine.a + training.decay, c)
+
+    def _step(self, training: Training, sgd: NativeSgd | None) -> None:
+        """One step from the gradient in g."""
+        w, g, clip, optimizer = self._flat.w, self._flat.g, training.clip, training.optimizer
+        if sgd is None:
+            if clip is not None and clip.of == "gradient":
+                clip.cut(g)
+            if training.correction is not None:
+                training.correction.add_to(g, w)
+            if clip is not None and clip.of == "step":
+                clip.cut(g)
+            if type(optimizer) is not Sgd:
+                optimizer.step(w, g, training.state, lr=training.lr, linear=0.0, decay=training.decay)
+                return
+            sgd = NativeSgd(training.lr, optimizer.momentum, training.decay, None)
+        self._chain.sgd_step(w, training.state.get("momentum"), g, sgd)
+
+    def _batch_gradient(self, training: Training, rows: Tensor, step: int) -> None:
+        """Write the gradient of a batch's loss and of the method's extra loss into g."""
+        w, tapped = self._flat.w, self._tapped and training.extra_loss is not None
+        outputs, representation = self._chain.forward(
+            w, training.x, rows, mode=Mode.TRAINING, key=training.dropout_key, step=step, tap=tapped
+        )
+        d_outputs, d_representation = self._loss_gradient(training, outputs, rows), None
+        if training.extra_loss is not None:
+            batch = Batch(rows, training.y.index_select(0, rows), outputs, representation)
+            extra = extra_gradient(training.extra_loss, batch)
+            d_representation = None if extra.representation is None else extra.representation.contiguous()
+            if extra.logits is not None:
+                d_outputs += extra.logits
+        self._chain.backward(w, d_outputs, d_representation, self._flat.g)
+
+    def _loss_gradient(self, training: Training, outputs: Tensor, rows: Tensor) -> Tensor:
+        """The gradient of the task's loss of a batch at the outputs."""
+        if self._has_cross_entropy:
+            return self._chain.softmax_gradient(outputs, training.y, rows, 1 / len(rows))
+        with torch.enable_grad():
+            leaf = outputs.detach().requires_grad_()
+            return _gradient_at(leaf, self._task.loss(leaf, training.y.index_select(0, rows)))
+
+    def add_gradient(self, x: Tensor, y: Tensor) -> None:
+        outputs, _ = self._chain.forward(self._flat.w, x.contiguous(), mode=Mode.KEPT)
+        if self._sums_cross_entropy:
+            d_outputs = self._chain.softmax_gradient(outputs, y, None, 1.0)
+        else:
+            leaf = outputs.requires_grad_()
+            d_outputs = _gradient_at(leaf, self._task.summed_loss(leaf, y))
+        self._chain.backward(self._flat.w, d_outputs, None, self._flat.g, accumulate=True)
+
+    def representations(self, x: Tensor) -> Tensor:
+        representation = self._chain.forward(self._flat.w, x.contiguous(), tap=True)[1]
+        assert representation is not None
+        return representation
+
+
+def extra_gradient(extra_loss: ExtraLoss, batch: Batch) -> BatchGradient:
+    """The gradient of a method's extra loss by outputs and representation: its own closed form, or autograd's."""
+    if isinstance(extra_loss, ClosedLoss):
+        return extra_loss.gradient(batch)
+    with torch.enable_grad():
+        logits = batch.logits.detach().requires_grad_()
+        representation = None if batch.representation is None else batch.representation.detach().requires_grad_()
+        loss = extra_loss(Batch(batch.rows, batch.labels, logits, representation))
+        if loss.requires_grad:
+            loss.backward()  # type: ignore[no-untyped-call]
+    return BatchGradient(logits.grad, None if representation is None else representation.grad)
+
+
+def _gradient_at(leaf: Tensor, loss: Tensor) -> Tensor:
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert leaf.grad is not None
+    return leaf.grad.contiguous()
