@@ -1,7 +1,8 @@
 """The chain engine from Python: a chain of layers on flat float32 vectors, computed by the compiled library.
 
-What each function computes is said in `engine/chain.h`. Every tensor is checked before its address is handed over:
-the library believes what it is told.
+What each function computes is said in `engine/chain.h`. The library believes what it is told: a tensor's type, shape
+and layout are checked whenever its address is handed over. Labels and rows are checked once, by `check_labels` and
+`check_rows`, because a step is short.
 """
 
 from __future__ import annotations
@@ -106,17 +107,18 @@ class NativeChain:
     ) -> None:
         """A client's epochs of SGD on the cross entropy, in place on w and m; `order` is (epochs, samples)."""
         epochs, samples = order.shape
-        self._check_labels(labels, len(x))
+        self.check_labels(labels, len(x))
+        check_rows(order, len(x))
         self._call(
             self._library.fedtrip_chain_train,
             self._vector("w", w), None if m is None else self._vector("m", m), self._inputs(x),
-            _integers("labels", labels), _rows(order, len(x)), samples, epochs, batch, sgd.lr, sgd.beta, sgd.a,
+            _integers("labels", labels), _integers("order", order), samples, epochs, batch, sgd.lr, sgd.beta, sgd.a,
             None if sgd.c is None else self._vector("c", sgd.c), key,
         )  # fmt: skip
 
     def evaluate(self, w: Tensor, x: Tensor, labels: Tensor) -> tuple[float, int]:
         """The sums of the cross entropy and of the hits over all samples."""
-        self._check_labels(labels, len(x))
+        self.check_labels(labels, len(x))
         loss, hits = ctypes.c_double(), ctypes.c_int64()
         self._call(
             self._library.fedtrip_chain_evaluate,
@@ -136,14 +138,14 @@ class NativeChain:
         step: int = 0,
         tap: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """The outputs (n, outputs) of all samples or of some rows, and what passes at the tap (n, features) if asked
-        for. `key` and `step` decide what dropout leaves in training."""
+        """The outputs (n, outputs) of all samples, or of rows that were checked, and what passes at the tap (n, features)
+        if asked for. `key` and `step` decide what dropout leaves in training."""
         samples = len(x) if rows is None else len(rows)
         outputs = torch.empty(samples, self._outputs)
         tapped = torch.empty(samples, self._tapped) if tap else None
         self._call(
             self._library.fedtrip_chain_forward,
-            self._vector("w", w), self._inputs(x), _rows(rows, len(x)), samples, mode, key, step,
+            self._vector("w", w), self._inputs(x), _rows(rows), samples, mode, key, step,
             outputs.data_ptr(), None if tapped is None else tapped.data_ptr(),
         )  # fmt: skip
         return outputs, tapped
@@ -161,13 +163,12 @@ class NativeChain:
         )  # fmt: skip
 
     def softmax_gradient(self, outputs: Tensor, labels: Tensor, rows: Tensor | None, scale: float) -> Tensor:
-        """scale·(softmax(z) − onehot(label)), the gradient of the cross entropy at the outputs, of all or some rows."""
-        self._check_labels(labels, len(labels))
+        """scale·(softmax(z) − onehot(label)), the gradient of the cross entropy; labels and rows were checked."""
         samples = len(labels) if rows is None else len(rows)
         d = torch.empty_like(outputs)
         self._library.fedtrip_softmax_gradient(
             _floats("outputs", outputs, (samples, self._outputs)), _integers("labels", labels),
-            _rows(rows, len(labels)), samples, self._outputs, scale, d.data_ptr(),
+            _rows(rows), samples, self._outputs, scale, d.data_ptr(),
         )  # fmt: skip
         return d
 
@@ -191,12 +192,19 @@ class NativeChain:
     def _inputs(self, x: Tensor) -> int:
         return _floats("x", x, (len(x), *self._sample))
 
-    def _check_labels(self, labels: Tensor, samples: int) -> None:
+    def check_labels(self, labels: Tensor, samples: int) -> None:
+        """Refuse labels that are not one output's number for each sample."""
         if labels.shape != (samples,):
             raise ValueError(f"labels have the shape {tuple(labels.shape)}; accepted: ({samples},)")
         low, high = (int(labels.min()), int(labels.max())) if samples else (0, 0)
         if not 0 <= low <= high < self._outputs:
             raise ValueError(f"labels are {low} to {high}; accepted: 0 to {self._outputs - 1}")
+
+
+def check_rows(rows: Tensor, samples: int) -> None:
+    """Refuse rows that are no places among so many samples."""
+    if rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < samples:
+        raise ValueError(f"rows are {int(rows.min())} to {int(rows.max())}; accepted: 0 to {samples - 1}")
 
 
 def _floats(name: str, tensor: Tensor, shape: Sequence[int]) -> int:
@@ -207,13 +215,8 @@ def _floats(name: str, tensor: Tensor, shape: Sequence[int]) -> int:
     return tensor.data_ptr()
 
 
-def _rows(rows: Tensor | None, samples: int) -> int | None:
-    """The address of some places among the samples."""
-    if rows is None:
-        return None
-    if rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < samples:
-        raise ValueError(f"rows are {int(rows.min())} to {int(rows.max())}; accepted: 0 to {samples - 1}")
-    return _integers("rows", rows)
+def _rows(rows: Tensor | None) -> int | None:
+    return None if rows is None else _integers("rows", rows)
 
 
 def _integers(name: str, tensor: Tensor) -> int:

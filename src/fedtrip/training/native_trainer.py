@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fedtrip.methods.interface import Affine, Batch, BatchGradient, ClosedLoss, ExtraLoss
 from fedtrip.models.chain import Chain
-from fedtrip.native.chain import Mode
+from fedtrip.native.chain import Mode, check_rows
 from fedtrip.native.chain import Sgd as NativeSgd
 from fedtrip.optimizers.sgd import Sgd
 from fedtrip.tasks.classification import Classification
@@ -63,15 +63,22 @@ class NativeTrainer(NativeScorer):
         training = replace(training, x=training.x.contiguous())
         sgd = self._plain_sgd(training)
         if sgd is None or training.extra_loss is not None or not self._has_cross_entropy:
-            batches = (rows for epoch in training.order for rows in torch.split(epoch, training.batch_size))
-            for step, rows in enumerate(batches):
-                self._batch_gradient(training, rows, step)
-                self._step(training, sgd)
+            self._step_by_step(training, sgd)
             return
         self._chain.train(
             self._flat.w, training.state.get("momentum"), training.x, training.y, training.order, training.batch_size,
             sgd, training.dropout_key,
         )  # fmt: skip
+
+    def _step_by_step(self, training: Training, sgd: NativeSgd | None) -> None:
+        """Each step on its own, because Python has a say in the gradient or in what becomes of it."""
+        check_rows(training.order, len(training.x))
+        if self._has_cross_entropy:
+            self._chain.check_labels(training.y, len(training.x))
+        batches = (rows for epoch in training.order for rows in torch.split(epoch, training.batch_size))
+        for step, rows in enumerate(batches):
+            self._batch_gradient(training, rows, step)
+            self._step(training, sgd)
 
     def _plain_sgd(self, training: Training) -> NativeSgd | None:
         """The steps as h = g + c + a·w with fixed a and c, if they are such; weight decay is a part of a."""
@@ -124,6 +131,7 @@ class NativeTrainer(NativeScorer):
     def add_gradient(self, x: Tensor, y: Tensor) -> None:
         outputs, _ = self._chain.forward(self._flat.w, x.contiguous(), mode=Mode.KEPT)
         if self._sums_cross_entropy:
+            self._chain.check_labels(y, len(x))
             d_outputs = self._chain.softmax_gradient(outputs, y, None, 1.0)
         else:
             leaf = outputs.requires_grad_()
