@@ -119,7 +119,7 @@ class ReferenceChain final : public Chain {
         for (size_t j = 0; j < x.size(); j++) y[j] = tanh_fixed(x[j]);
         return;
       case FEDTRIP_DROPOUT:
-        for (size_t j = 0; j < x.size(); j++) y[j] = dropout_on_ ? x[j] * dropout_.factor(i, l.probability, j) : x[j];
+        for (size_t j = 0; j < x.size(); j++) y[j] = dropout_on_ ? x[j] * factor(i, j) : x[j];
         return;
       default: y = x;
     }
@@ -143,11 +143,16 @@ class ReferenceChain final : public Chain {
         for (size_t j = 0; j < x.size(); j++) dx[j] = dy[j] * multiply_add(-y[j], y[j], 1.0f);
         break;
       case FEDTRIP_DROPOUT:
-        for (size_t j = 0; j < x.size(); j++) dx[j] = dropout_on_ ? dy[j] * dropout_.factor(i, l.probability, j) : dy[j];
+        for (size_t j = 0; j < x.size(); j++) dx[j] = dropout_on_ ? dy[j] * factor(i, j) : dy[j];
         break;
       default: dx = dy;
     }
     return dx;
+  }
+
+  // What dropout layer i multiplies element j of the batch by.
+  float factor(size_t i, size_t j) const {
+    return dropout_factor(dropout_words(dropout_, i, j / 4).word[j % 4], plan_.layers[i].probability);
   }
 
   void multiply(const fedtrip_layer& l, const float* w, const std::vector<float>& x, std::vector<float>& y) const {

@@ -88,20 +88,22 @@ static inline Words philox(const uint32_t (&counter)[4], uint64_t key) {
   return {{c0, c1, c2, c3}};
 }
 
-// Dropout's mask: what element `element` of a batch (sample * size + place) is multiplied by in a step.
+// What decides the masks of dropout in one step.
 struct Dropout {
   uint64_t key, step;
-
-  // 0 or 1/(1-p); the counter is (element/4, layer, step), and the element takes the word of its remainder.
-  float factor(int64_t layer, double p, uint64_t element) const {
-    const uint64_t block = element / 4;
-    const uint32_t counter[4] = {static_cast<uint32_t>(block),
-                                 static_cast<uint32_t>(block >> 32) ^ (static_cast<uint32_t>(layer) << 16),
-                                 static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32)};
-    return kept(philox(counter, key).word[element % 4], p) ? scale(p) : 0.0f;
-  }
-  static bool kept(uint32_t word, double p) { return word >= p * 4294967296.0; }
-  static float scale(double p) { return p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0f; }
 };
+
+// The random words of elements 4*four to 4*four + 3 of a batch, (sample, place) in that order.
+static inline Words dropout_words(const Dropout& dropout, int64_t layer, uint64_t four) {
+  const uint32_t counter[4] = {static_cast<uint32_t>(four),
+                               static_cast<uint32_t>(four >> 32) ^ (static_cast<uint32_t>(layer) << 16),
+                               static_cast<uint32_t>(dropout.step), static_cast<uint32_t>(dropout.step >> 32)};
+  return philox(counter, dropout.key);
+}
+
+// What an element with this word is multiplied by: 0 with probability p, else 1/(1 - p).
+static inline float dropout_factor(uint32_t word, double p) {
+  return word < p * 4294967296.0 ? 0.0f : static_cast<float>(1 / (1 - p));
+}
 
 }  // namespace fedtrip
