@@ -59,15 +59,15 @@ int guarded(Work work) {
   }
 }
 
-void train_step(Handle& h, const Sgd& step, const Batch& batch, const int64_t* labels, const Dropout& dropout) {
+void train_step(Handle& h, const Batch& batch, const int64_t* labels, const Dropout& dropout) {
   const int64_t classes = h.plan.outputs();
   h.outputs.resize(batch.n * classes);
   h.d_outputs.resize(batch.n * classes);
-  h.chain->forward(step.w, batch, &dropout, true);
+  h.chain->forward(batch, &dropout, true);
   h.chain->copy_outputs(h.outputs.data());
   chosen()->softmax_gradient(h.outputs.data(), labels, batch, classes, 1.0f / static_cast<float>(batch.n),
                              h.d_outputs.data());
-  h.chain->backward(h.d_outputs.data(), step);
+  h.chain->step(h.d_outputs.data());
 }
 
 }  // namespace
@@ -95,15 +95,17 @@ int fedtrip_chain_train(void* chain, float* w, float* m, const float* x, const i
                         int64_t samples, int64_t epochs, int64_t batch, float lr, float beta, float a, const float* c,
                         uint64_t key) {
   return guarded([&] {
-    handle(chain).kept = 0;
-    const Sgd step{w, beta != 0 ? m : nullptr, c, lr, beta, a};
+    Handle& h = handle(chain);
+    h.kept = 0;
+    h.chain->begin_training({w, beta != 0 ? m : nullptr, c, {lr, beta, a}});
     uint64_t steps = 0;
     for (int64_t epoch = 0; epoch < epochs; epoch++) {
       for (int64_t done = 0; done < samples; done += batch) {
         const Batch part{x, order + epoch * samples + done, std::min(batch, samples - done)};
-        train_step(handle(chain), step, part, labels, Dropout{key, steps++});
+        train_step(h, part, labels, Dropout{key, steps++});
       }
     }
+    h.chain->end_training();
   });
 }
 
@@ -113,13 +115,14 @@ int fedtrip_chain_evaluate(void* chain, const float* w, const float* x, const in
     Handle& h = handle(chain);
     const int64_t size = h.plan.shapes[0].size(), classes = h.plan.outputs(), most = h.chain->evaluation_batch();
     h.kept = 0;
+    h.chain->load(w);
     *loss = 0;
     *hits = 0;
     for (int64_t done = 0; done < n; done += most) {
       const int64_t count = std::min(most, n - done);
       const Batch part{rows ? x : x + done * size, rows ? rows + done : nullptr, count};
       h.outputs.resize(count * classes);
-      h.chain->forward(w, part, nullptr, false);
+      h.chain->forward(part, nullptr, false);
       h.chain->copy_outputs(h.outputs.data());
       chosen()->softmax_sums(h.outputs.data(), rows ? labels : labels + done, part, classes, loss, hits);
     }
@@ -133,17 +136,17 @@ int fedtrip_chain_forward(void* chain, const float* w, const float* x, const int
     const Dropout dropout{key, step};
     if (tapped && h.plan.tap < 0) throw std::invalid_argument("the chain has no tap");
     h.kept = mode == FEDTRIP_OUTPUTS ? 0 : n;
-    h.chain->forward(w, {x, rows, n}, mode == FEDTRIP_TRAINING ? &dropout : nullptr, h.kept > 0);
+    h.chain->load(w);
+    h.chain->forward({x, rows, n}, mode == FEDTRIP_TRAINING ? &dropout : nullptr, h.kept > 0);
     h.chain->copy_outputs(outputs);
     if (tapped) h.chain->copy_tap(tapped);
   });
 }
 
-int fedtrip_chain_backward(void* chain, const float* w, int64_t n, const float* d_outputs, const float* d_tapped, float* g,
-                           int64_t accumulate) {
+int fedtrip_chain_backward(void* chain, int64_t n, const float* d_outputs, const float* d_tapped, float* g, int64_t accumulate) {
   return guarded([&] {
     if (n < 1 || handle(chain).kept != n) throw std::invalid_argument("no forward pass of this batch was kept");
-    handle(chain).chain->backward(w, d_outputs, d_tapped, {g, accumulate != 0});
+    handle(chain).chain->backward(d_outputs, d_tapped, {g, accumulate != 0});
   });
 }
 
@@ -160,7 +163,7 @@ void fedtrip_softmax_sums(const float* z, const int64_t* labels, const int64_t* 
 }
 
 void fedtrip_sgd_step(float* w, float* m, const float* g, const float* c, int64_t n, float lr, float beta, float a) {
-  chosen()->sgd_step({w, beta != 0 ? m : nullptr, c, lr, beta, a}, g, n);
+  chosen()->sgd_step({lr, beta, a}, w, beta != 0 ? m : nullptr, c, g, n);
 }
 
 void fedtrip_exp(const float* x, int64_t n, float* y) { chosen()->exp(x, n, y); }

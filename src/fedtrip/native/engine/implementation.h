@@ -17,9 +17,14 @@ struct Batch {
 
 // One step of SGD: h = g + c + a*w; m = beta*m + h; w = w - lr*m.
 struct Sgd {
+  float lr, beta, a;
+};
+
+// A training under way: the caller's vectors. m and c are null where there is no momentum and no constant.
+struct Training {
   float *w, *m;
   const float* c;
-  float lr, beta, a;
+  Sgd rule;
 };
 
 // What becomes of a gradient: it is written to g, or added to it.
@@ -31,15 +36,20 @@ struct Gradient {
 class Chain {
  public:
   virtual ~Chain() = default;
+  // The parameters of the calls that follow.
+  virtual void load(const float* w) = 0;
   // The outputs of a batch stay in the chain until the next call; with `keep` also what backward needs. Without
   // `dropout` such layers do nothing.
-  virtual void forward(const float* w, const Batch& batch, const Dropout* dropout, bool keep) = 0;
+  virtual void forward(const Batch& batch, const Dropout* dropout, bool keep) = 0;
   virtual void copy_outputs(float* outputs) = 0;  // (sample, output)
   virtual void copy_tap(float* tapped) = 0;       // (sample, place)
   // From the gradient of the outputs (and of the tap's values, or null) of the last batch.
-  virtual void backward(const float* w, const float* d_outputs, const float* d_tap, const Gradient& into) = 0;
-  // The same, and each parameter takes its step as soon as its gradient is there.
-  virtual void backward(const float* d_outputs, const Sgd& step) = 0;
+  virtual void backward(const float* d_outputs, const float* d_tap, const Gradient& into) = 0;
+  // In a training `step` takes the place of backward: each parameter moves as soon as its gradient is there. The
+  // caller's vectors are as they should be when the training ends.
+  virtual void begin_training(const Training& training) = 0;
+  virtual void step(const float* d_outputs) = 0;
+  virtual void end_training() = 0;
   // How many samples are evaluated at once: the most that fit the caches.
   virtual int64_t evaluation_batch() const = 0;
 };
@@ -53,7 +63,7 @@ struct Implementation {
   // Adds to loss and hits, sample by sample.
   void (*softmax_sums)(const float* z, const int64_t* labels, const Batch& batch, int64_t classes, double* loss,
                        int64_t* hits);
-  void (*sgd_step)(const Sgd& step, const float* g, int64_t n);
+  void (*sgd_step)(const Sgd& rule, float* w, float* m, const float* c, const float* g, int64_t n);
   void (*exp)(const float* x, int64_t n, float* y);
   void (*log)(const float* x, int64_t n, float* y);
 };

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "elementwise.h"
 #include "implementation.h"
 
 namespace fedtrip {
@@ -52,7 +53,10 @@ class ReferenceChain final : public Chain {
  public:
   explicit ReferenceChain(const Plan& plan) : plan_(plan), values_(plan.shapes.size()), largest_(plan.layers.size()) {}
 
-  void forward(const float* w, const Batch& batch, const Dropout* dropout, bool) override {
+  void load(const float* w) override { w_.assign(w, w + plan_.parameters); }
+
+  void forward(const Batch& batch, const Dropout* dropout, bool) override {
+    const float* w = w_.data();
     n_ = batch.n;
     dropout_on_ = dropout != nullptr;
     if (dropout) dropout_ = *dropout;
@@ -69,16 +73,23 @@ class ReferenceChain final : public Chain {
   void copy_tap(float* tapped) override { std::copy(values_[plan_.tap].begin(), values_[plan_.tap].end(), tapped); }
   int64_t evaluation_batch() const override { return 16; }
 
-  void backward(const float* w, const float* d_outputs, const float* d_tap, const Gradient& into) override {
-    const std::vector<float> g = gradient(w, d_outputs, d_tap);
+  void backward(const float* d_outputs, const float* d_tap, const Gradient& into) override {
+    const std::vector<float> g = gradient(w_.data(), d_outputs, d_tap);
     for (int64_t i = 0; i < plan_.parameters; i++)
       if (used_[i]) into.g[i] = into.accumulate ? into.g[i] + g[i] : g[i];
   }
 
-  void backward(const float* d_outputs, const Sgd& step) override {
-    const std::vector<float> g = gradient(step.w, d_outputs, nullptr);
-    reference.sgd_step(step, g.data(), plan_.parameters);
+  void begin_training(const Training& training) override {
+    training_ = training;
+    load(training.w);
   }
+
+  void step(const float* d_outputs) override {
+    const std::vector<float> g = gradient(w_.data(), d_outputs, nullptr);
+    sgd_step(training_.rule, w_.data(), training_.m, training_.c, g.data(), plan_.parameters);
+  }
+
+  void end_training() override { std::copy(w_.begin(), w_.end(), training_.w); }
 
  private:
   std::vector<float> gradient(const float* w, const float* d_outputs, const float* d_tap) {
@@ -108,7 +119,7 @@ class ReferenceChain final : public Chain {
         for (size_t j = 0; j < x.size(); j++) y[j] = tanh_fixed(x[j]);
         return;
       case FEDTRIP_DROPOUT:
-        for (size_t j = 0; j < x.size(); j++) y[j] = dropout_on_ ? x[j] * dropout_.factor(i, l.probability, j) : x[j];
+        for (size_t j = 0; j < x.size(); j++) y[j] = dropout_on_ ? x[j] * factor(i, j) : x[j];
         return;
       default: y = x;
     }
@@ -132,11 +143,16 @@ class ReferenceChain final : public Chain {
         for (size_t j = 0; j < x.size(); j++) dx[j] = dy[j] * multiply_add(-y[j], y[j], 1.0f);
         break;
       case FEDTRIP_DROPOUT:
-        for (size_t j = 0; j < x.size(); j++) dx[j] = dropout_on_ ? dy[j] * dropout_.factor(i, l.probability, j) : dy[j];
+        for (size_t j = 0; j < x.size(); j++) dx[j] = dropout_on_ ? dy[j] * factor(i, j) : dy[j];
         break;
       default: dx = dy;
     }
     return dx;
+  }
+
+  // What dropout layer i multiplies element j of the batch by.
+  float factor(size_t i, size_t j) const {
+    return dropout_factor(dropout_words(dropout_, i, j / 4).word[j % 4], plan_.layers[i].probability);
   }
 
   void multiply(const fedtrip_layer& l, const float* w, const std::vector<float>& x, std::vector<float>& y) const {
@@ -346,6 +362,8 @@ class ReferenceChain final : public Chain {
   }
 
   Plan plan_;
+  std::vector<float> w_;
+  Training training_{};
   int64_t n_ = 0;
   bool dropout_on_ = false;
   Dropout dropout_{};
@@ -355,50 +373,6 @@ class ReferenceChain final : public Chain {
 };
 
 std::unique_ptr<Chain> make(const Plan& plan) { return std::make_unique<ReferenceChain>(plan); }
-
-// softmax(z) = exp(z - max z) / sum; every probability is exp times 1/(sum) times the scale.
-void softmax_gradient(const float* z, const int64_t* labels, const Batch& batch, int64_t classes, float scale, float* d) {
-  for (int64_t b = 0; b < batch.n; b++, z += classes, d += classes) {
-    float largest = z[0], sum = 0.0f;
-    for (int64_t o = 1; o < classes; o++) largest = z[o] > largest ? z[o] : largest;
-    for (int64_t o = 0; o < classes; o++) d[o] = exp_fixed(z[o] - largest);
-    for (int64_t o = 0; o < classes; o++) sum = sum + d[o];
-    const float factor = scale / sum;
-    for (int64_t o = 0; o < classes; o++) d[o] = d[o] * factor;
-    d[labels[batch.row(b)]] -= scale;
-  }
-}
-
-void softmax_sums(const float* z, const int64_t* labels, const Batch& batch, int64_t classes, double* loss,
-                  int64_t* hits) {
-  for (int64_t b = 0; b < batch.n; b++, z += classes) {
-    int64_t largest = 0;
-    float sum = 0.0f;
-    for (int64_t o = 1; o < classes; o++)
-      if (z[o] > z[largest] || (z[o] != z[o] && z[largest] == z[largest])) largest = o;
-    for (int64_t o = 0; o < classes; o++) sum = sum + exp_fixed(z[o] - z[largest]);
-    const int64_t label = labels[batch.row(b)];
-    *hits += largest == label;
-    *loss += log_fixed(static_cast<double>(sum)) + (static_cast<double>(z[largest]) - static_cast<double>(z[label]));
-  }
-}
-
-void sgd_step(const Sgd& step, const float* g, int64_t n) {
-  for (int64_t i = 0; i < n; i++) {
-    float h = step.c ? g[i] + step.c[i] : g[i];
-    if (step.a != 0) h = multiply_add(step.a, step.w[i], h);
-    if (step.m) h = step.m[i] = multiply_add(step.beta, step.m[i], h);
-    step.w[i] = multiply_add(-step.lr, h, step.w[i]);
-  }
-}
-
-void exp_all(const float* x, int64_t n, float* y) {
-  for (int64_t i = 0; i < n; i++) y[i] = exp_fixed(x[i]);
-}
-
-void log_all(const float* x, int64_t n, float* y) {
-  for (int64_t i = 0; i < n; i++) y[i] = log_fixed(x[i]);
-}
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // Functions of one number in a fixed order of operations, every multiply-add explicit: the same bits on every CPU.
-// A function is written for a type T that may be a float or a vector of floats: both compute the same thing.
+// All are static: each implementation is compiled for other instructions, and must not share code with the others.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -7,13 +7,20 @@
 
 namespace fedtrip {
 
-inline float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-inline double multiply_add(double a, double b, double c) { return __builtin_fma(a, b, c); }
+static inline float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+static inline double multiply_add(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
-// e^x: x = n*log 2 + r, a polynomial of r (Cephes), times 2^n. 0 below the smallest normal number, infinity above the
-// largest; NaN stays.
-inline float exp_fixed(float x) {
-  const float bounded = x > 88.0f ? 88.0f : (x < -87.0f ? -87.0f : x);
+// e^x: x = n*log 2 + r, a polynomial of r (Cephes), times 2^n in two steps, so that the largest numbers are reached. 0
+// below the smallest normal number, infinity above the largest; NaN stays.
+static inline float power_of_two(int32_t n) {
+  const uint32_t bits = static_cast<uint32_t>(n + 127) << 23;
+  float power;
+  std::memcpy(&power, &bits, sizeof power);
+  return power;
+}
+
+static inline float exp_fixed(float x) {
+  const float bounded = x > 89.0f ? 89.0f : (x < -87.33654f ? -87.33654f : x);
   const float n = bounded == bounded ? __builtin_rintf(bounded * 1.44269504f) : 0.0f;
   float r = multiply_add(n, -0.693359375f, bounded);
   r = multiply_add(n, 2.12194440e-4f, r);
@@ -24,15 +31,13 @@ inline float exp_fixed(float x) {
   p = multiply_add(p, r, 1.6666665459e-1f);
   p = multiply_add(p, r, 0.5f);
   p = multiply_add(p, r * r, r + 1.0f);
-  const uint32_t bits = static_cast<uint32_t>(static_cast<int32_t>(n) + 127) << 23;
-  float power;
-  std::memcpy(&power, &bits, sizeof power);
-  const float result = p * power;
-  return x > 88.72283f ? HUGE_VALF : (x > 88.0f ? result * exp_fixed(x - 88.0f) : (x < -87.33654f ? 0.0f : result));
+  const int32_t whole = static_cast<int32_t>(n), half = whole / 2;
+  const float result = p * power_of_two(half) * power_of_two(whole - half);
+  return x < -87.33654f ? 0.0f : result;
 }
 
 // log x for a positive double: x = m*2^e with m in [sqrt(1/2), sqrt 2), s = (m-1)/(m+1), log m = 2 artanh s.
-inline double log_fixed(double x) {
+static inline double log_fixed(double x) {
   if (!(x > 0) || x == HUGE_VAL) return x == 0 ? -HUGE_VAL : (x == HUGE_VAL ? x : NAN);
   int exponent = 0;
   if (x < 2.2250738585072014e-308) x *= 18014398509481984.0, exponent = -54;  // 2^54: a subnormal number
@@ -50,10 +55,10 @@ inline double log_fixed(double x) {
   return multiply_add(static_cast<double>(exponent), 0.6931471805599453, 2 * s + tail);
 }
 
-inline float log_fixed(float x) { return static_cast<float>(log_fixed(static_cast<double>(x))); }
+static inline float log_fixed(float x) { return static_cast<float>(log_fixed(static_cast<double>(x))); }
 
 // tanh x: near 0 a polynomial of x^2 (Cephes), else 1 - 2/(e^{2|x|} + 1) with the sign of x.
-inline float tanh_fixed(float x) {
+static inline float tanh_fixed(float x) {
   const float size = __builtin_fabsf(x), z = x * x;
   float p = -5.70498872745e-3f;
   p = multiply_add(p, z, 2.06390887954e-2f);
@@ -70,7 +75,7 @@ struct Words {
   uint32_t word[4];
 };
 
-inline Words philox(const uint32_t (&counter)[4], uint64_t key) {
+static inline Words philox(const uint32_t (&counter)[4], uint64_t key) {
   uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
@@ -83,20 +88,22 @@ inline Words philox(const uint32_t (&counter)[4], uint64_t key) {
   return {{c0, c1, c2, c3}};
 }
 
-// Dropout's mask: what element `element` of a batch (sample * size + place) is multiplied by in a step.
+// What decides the masks of dropout in one step.
 struct Dropout {
   uint64_t key, step;
-
-  // 0 or 1/(1-p); the counter is (element/4, layer, step), and the element takes the word of its remainder.
-  float factor(int64_t layer, double p, uint64_t element) const {
-    const uint64_t block = element / 4;
-    const uint32_t counter[4] = {static_cast<uint32_t>(block),
-                                 static_cast<uint32_t>(block >> 32) ^ (static_cast<uint32_t>(layer) << 16),
-                                 static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32)};
-    return kept(philox(counter, key).word[element % 4], p) ? scale(p) : 0.0f;
-  }
-  static bool kept(uint32_t word, double p) { return word >= p * 4294967296.0; }
-  static float scale(double p) { return p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0f; }
 };
+
+// The random words of elements 4*four to 4*four + 3 of a batch, (sample, place) in that order.
+static inline Words dropout_words(const Dropout& dropout, int64_t layer, uint64_t four) {
+  const uint32_t counter[4] = {static_cast<uint32_t>(four),
+                               static_cast<uint32_t>(four >> 32) ^ (static_cast<uint32_t>(layer) << 16),
+                               static_cast<uint32_t>(dropout.step), static_cast<uint32_t>(dropout.step >> 32)};
+  return philox(counter, dropout.key);
+}
+
+// What an element with this word is multiplied by: 0 with probability p, else 1/(1 - p).
+static inline float dropout_factor(uint32_t word, double p) {
+  return word < p * 4294967296.0 ? 0.0f : static_cast<float>(1 / (1 - p));
+}
 
 }  // namespace fedtrip
