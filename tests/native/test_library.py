@@ -135,12 +135,18 @@ def test_a_library_that_does_not_fit_is_not_used(
 def test_no_file_and_a_file_that_is_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDTRIP_NATIVE_LIBRARY", str(tmp_path / "none.so"))
     assert loader.library() is None
-    assert str(loader.why_missing()).startswith(f"there is no none.so in {tmp_path}: it was not built")
+    assert str(loader.why_missing()).startswith(f"there is no none.so in {tmp_path}; it is built by `pip install`")
     (tmp_path / "text.so").write_text("text", encoding="utf-8")
     monkeypatch.setenv("FEDTRIP_NATIVE_LIBRARY", str(tmp_path / "text.so"))
     loader._load.cache_clear()
     assert loader.library() is None
     assert "it cannot be loaded" in str(loader.why_missing())
+
+
+def test_another_kind_of_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    assert loader.library() is None
+    assert loader.why_missing() == "it is written for x86-64 with AVX2 and FMA, and this processor is aarch64"
 
 
 def test_off_and_required(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
