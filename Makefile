@@ -81,7 +81,7 @@ reliability-overhead: .venv/ready $(NATIVE)  ## only the cost of checkpoints, wh
 wheel: .venv/ready  ## the sdist and a wheel for every Linux with a C library that is not older than it needs
 	rm -rf build/wheel
 	$(BIN)/python -m build --outdir build/wheel
-	$(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl
+	PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair --wheel-dir dist build/wheel/*.whl
 	mv build/wheel/*.tar.gz dist/
 
 clean:
