@@ -22,7 +22,7 @@ from fedtrip.tasks.classification import Classification
 from fedtrip.tasks.interface import Task
 from fedtrip.training.costs import PassCost
 from fedtrip.training.flat_model import FlatModel
-from fedtrip.vectors import Vectors
+from fedtrip.vectors import Vectors, axpy
 
 FROZEN_BATCH = 500
 """Samples at once where no optimizer step depends on it: frozen networks, full gradients, evaluation."""
@@ -255,7 +255,7 @@ class ClientLocal:
             loss = self.settings.task.summed_loss(flat.module(flat.prepared(x)), y)
             loss.backward()  # type: ignore[no-untyped-call]
         self.macs += self._cost.training * len(self.labels)
-        return (flat.g / len(self.labels)).add_(flat.w, alpha=self.settings.weight_decay)
+        return axpy(flat.g / len(self.labels), self.settings.weight_decay, flat.w)
 
     def _frozen_outputs(self, model: Mapping[str, Tensor]) -> Iterator[Tensor]:
         self._flat.load(model)
