@@ -8,6 +8,7 @@ import torch
 from tests.attacks import test_attacks
 from tests.codecs import test_codecs
 from tests.combining import test_combining
+from tests.methods import test_fedgkd, test_moon
 from tests.optimizers import test_optimizers
 from tests.schedules import test_schedules
 from tests.selection import test_selection
@@ -23,6 +24,9 @@ from fedtrip.codecs.topk import TopK
 from fedtrip.combining.mean import Mean
 from fedtrip.combining.median import Median
 from fedtrip.combining.trimmed import Trimmed
+from fedtrip.methods import moon
+from fedtrip.methods.fedgkd import Distillation
+from fedtrip.methods.interface import BatchGradient
 from fedtrip.optimizers._clip import Clip
 from fedtrip.optimizers._moments import Moments
 from fedtrip.optimizers.adam import Adam
@@ -160,6 +164,19 @@ def corrupting_dropped_ones_too(self, seed, t, chosen):
     return Faults(RIGHT_FAULTS(self, seed, t, chosen).dropped, RIGHT_FAULTS(Corrupt(self.p), seed, t, chosen).spoiled)
 
 
+RIGHT_SLOPE = moon.contrastive_slope
+
+
+def distilling(slope):
+    """FedGKD's closed gradient that does this with both probabilities, γ, T and n."""
+
+    def gradient(self, batch):
+        student, teacher = (torch.softmax(z / self.temperature, 1) for z in (batch.logits, self.taught[batch.rows]))
+        return BatchGradient(logits=slope(student, teacher, self.gamma, self.temperature, len(student)))
+
+    return gradient
+
+
 INT8, TOPK = (
     test_codecs.test_int8_is_within_one_step_and_right_in_the_mean,
     test_codecs.test_topk_by_hand_with_ties_to_the_lower_index,
@@ -224,6 +241,48 @@ VARIANTS = {
         "step",
         adamw_with_coupled_decay,
         lambda: test_optimizers.test_adamw_decouples_the_decay_but_not_a_correction(0.05),
+    ),
+    "MOON's gradient the other way": (
+        moon,
+        "contrastive_slope",
+        lambda z, z_glob, z_hist, tau: RIGHT_SLOPE(z, z_hist, z_glob, tau),
+        test_moon.test_the_closed_gradient_by_hand,
+    ),
+    "MOON's gradient without 1/τ": (
+        moon,
+        "contrastive_slope",
+        lambda z, z_glob, z_hist, tau: tau * RIGHT_SLOPE(z, z_glob, z_hist, tau),
+        test_moon.test_the_closed_gradient_by_hand,
+    ),
+    "MOON's gradient of a sum": (
+        moon,
+        "contrastive_slope",
+        lambda z, z_glob, z_hist, tau: len(z) * RIGHT_SLOPE(z, z_glob, z_hist, tau),
+        test_moon.test_the_closed_gradient_by_hand,
+    ),
+    "MOON's gradient with torch's floor of a norm": (
+        moon,
+        "DEAD_EPS",
+        1e-8,
+        lambda: test_moon.test_a_dead_representation_has_a_finite_gradient("z"),
+    ),
+    "FedGKD's gradient the other way": (
+        Distillation,
+        "gradient",
+        distilling(lambda s, t, gamma, temperature, n: gamma / 2 * temperature * (t - s) / n),
+        test_fedgkd.test_the_closed_gradient_by_hand,
+    ),
+    "FedGKD's gradient without T": (
+        Distillation,
+        "gradient",
+        distilling(lambda s, t, gamma, temperature, n: gamma / 2 * (s - t) / n),  # noqa: ARG005
+        test_fedgkd.test_the_closed_gradient_by_hand,
+    ),
+    "FedGKD's gradient of a sum": (
+        Distillation,
+        "gradient",
+        distilling(lambda s, t, gamma, temperature, n: gamma / 2 * temperature * (s - t)),  # noqa: ARG005
+        test_fedgkd.test_the_closed_gradient_by_hand,
     ),
     "travel without momentum": (
         Sgd,

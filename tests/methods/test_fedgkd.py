@@ -10,8 +10,8 @@ from tests.reference.setting import Net, Setting, made, normalised, samples
 from tests.reference.watching import bytes_of, watched
 from torch import nn
 
-from fedtrip.methods.fedgkd import FedGkd, distillation_loss
-from fedtrip.methods.interface import Memory, Server, Upload
+from fedtrip.methods.fedgkd import Distillation, FedGkd, distillation_loss
+from fedtrip.methods.interface import Batch, ClosedLoss, Memory, Server, Upload
 from fedtrip.randomness import stream
 
 
@@ -81,6 +81,37 @@ def test_the_loss_and_its_gradient_are_those_of_the_written_divergence(temperatu
     torch.testing.assert_close(found.grad.double(), wanted.grad, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(wanted.grad, (temperature * (q - p) / 4).detach())  # T² keeps its size at any T
     assert found.grad.norm() > 0.01
+
+
+def slope(teacher, student, *, gamma=1.0, temperature=1.0, rows=None):
+    """The closed form of the gradient of a batch: `student` are its logits, `teacher` those of all local samples."""
+    rows = torch.arange(len(student)) if rows is None else torch.tensor(rows)
+    found = Distillation(teacher, gamma, temperature).gradient(Batch(rows, torch.zeros(len(rows)), student, None))
+    assert found.representation is None
+    assert found.logits.dtype is torch.float32
+    return found.logits
+
+
+def test_the_closed_gradient_by_hand():
+    # T = 2: softmax(2·ln 3/2, 0) = (¾, ¼), the teacher's is (½, ½). (γ/2)·T·(¼, −¼) with γ = 3; half of it in a batch
+    # of two.
+    teacher, student = torch.zeros(1, 2), torch.tensor([[2 * math.log(3), 0.0]])
+    assert slope(teacher, student, gamma=3.0, temperature=2.0)[0].tolist() == pytest.approx([0.75, -0.75])
+    twice = slope(teacher, student.repeat(2, 1), gamma=3.0, temperature=2.0, rows=[0, 0])
+    assert twice.tolist() == [pytest.approx([0.375, -0.375])] * 2
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("classes", [2, 10, 47])
+def test_the_closed_gradient_is_autograds(classes, temperature):
+    teacher, student = (4 * torch.stack(vectors(5, size=classes, seed=s)) for s in (1, 2))
+    rows = [4, 1, 0]
+    wanted = student[rows].double().requires_grad_()
+    (1.7 / 2 * distillation_loss(teacher[rows].double(), wanted, temperature)).backward()
+    found = slope(teacher, student[rows], gamma=1.7, temperature=temperature, rows=rows)
+    torch.testing.assert_close(found.double(), wanted.grad, rtol=1e-6, atol=1e-12)
+    assert isinstance(Distillation(teacher, 1.0, 1.0), ClosedLoss)
+    assert not isinstance(lambda _batch: teacher.sum(), ClosedLoss)
 
 
 def test_the_term_pulls_the_student_to_the_teacher_and_not_the_teacher():

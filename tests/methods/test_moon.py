@@ -10,8 +10,8 @@ from tests.reference.setting import Net, Setting, made, normalised, samples
 from torch import nn
 
 import fedtrip
-from fedtrip.methods.interface import Memory
-from fedtrip.methods.moon import Moon, contrastive_loss
+from fedtrip.methods.interface import Batch, ClosedLoss, Memory
+from fedtrip.methods.moon import Contrast, Moon, contrastive_loss
 
 
 def cosine(a, b):
@@ -102,8 +102,58 @@ def test_a_dead_representation_has_a_finite_gradient(dead):
     assert bool(torch.isfinite(loss))
     assert bool(torch.isfinite(z.grad).all())
     assert float(z.grad.abs().max()) <= 1e4  # with torch's own eps it is 1e8
+    assert float(slope(z.detach(), parts["z_glob"], parts["z_hist"]).abs().max()) <= 1e4
     if dead in ("z", "all"):
         assert float(loss) == pytest.approx(math.log(2), rel=1e-6)
+
+
+def slope(z, z_glob, z_hist, *, mu=1.0, tau=0.5, rows=None):
+    """The closed form of the gradient of a batch: `z` is its representation, the others are of all local samples."""
+    rows = torch.arange(len(z)) if rows is None else torch.tensor(rows)
+    found = Contrast(z_glob, z_hist, mu, tau).gradient(Batch(rows, torch.zeros(len(z)), torch.zeros(len(z), 2), z))
+    assert found.logits is None
+    assert found.representation.dtype is torch.float32
+    return found.representation
+
+
+def autograds_slope(z, z_glob, z_hist, mu, tau):
+    z = z.double().requires_grad_()
+    (mu * contrastive_loss(z, z_glob.double(), z_hist.double(), tau)).backward()
+    return z.grad
+
+
+def test_the_closed_gradient_by_hand():
+    # z = (3, 4), z_glob = (1, 0), z_hist = (0, 1): cosines 0.6 and 0.8, of slopes (0.64, −0.48)/5 and (−0.48, 0.36)/5.
+    # With τ = ½ and μ = 3: 3·σ((0.8 − 0.6)/½)/½·(−1.12, 0.84)/5. A batch of two rows like it has half of that in each.
+    z, z_glob, z_hist = torch.tensor([[3.0, 4.0]]), torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
+    wanted = [6 / (1 + math.exp(-0.4)) * x for x in (-0.224, 0.168)]
+    assert slope(z, z_glob, z_hist, mu=3.0, tau=0.5)[0].tolist() == pytest.approx(wanted, rel=1e-6)
+    twice = slope(z.repeat(2, 1), z_glob, z_hist, mu=3.0, tau=0.5, rows=[0, 0])
+    assert twice.tolist() == [pytest.approx([x / 2 for x in wanted], rel=1e-6)] * 2
+
+
+@pytest.mark.parametrize("tau", [0.1, 0.5, 2.0])
+@pytest.mark.parametrize("features", [2, 5, 16, 40])
+def test_the_closed_gradient_is_autograds(features, tau):
+    z, z_glob, z_hist = (torch.stack(vectors(6, size=features, seed=s)) for s in (1, 2, 3))
+    z[1], z_glob[2], z_hist[3] = 0, 0, 0  # dead
+    z[4] *= 1e-6  # nearly dead: below the floor of the norm
+    z_glob[5] *= 1e-6
+    found, wanted = slope(z, z_glob, z_hist, mu=1.5, tau=tau), autograds_slope(z, z_glob, z_hist, 1.5, tau)
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=1e-9)
+
+
+def test_the_closed_gradient_takes_the_rows_of_the_batch():
+    z, z_glob, z_hist = (torch.stack(vectors(4, size=5, seed=s)) for s in (1, 2, 3))
+    rows = [3, 0]
+    found = slope(z[rows], z_glob, z_hist, rows=rows)
+    torch.testing.assert_close(found.double(), autograds_slope(z[rows], z_glob[rows], z_hist[rows], 1.0, 0.5))
+
+
+def test_a_newcomer_has_no_closed_gradient_at_all():
+    z, z_glob = (torch.stack(vectors(4, size=5, seed=s)) for s in (1, 2))
+    assert slope(z, z_glob, z_glob, mu=50.0).abs().max() == 0
+    assert isinstance(Contrast(z, z_glob, 1.0, 0.5), ClosedLoss)
 
 
 def test_a_dead_network_still_trains():

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from fedtrip.combining.interface import Combine
-from fedtrip.vectors import Vectors
+from fedtrip.vectors import Vectors, axpy
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Mean(Combine):
     ) -> tuple[Vectors, Vectors]:
         combined: Vectors = {}
         for name, matrix in differences.items():
-            combined[name] = matrix[0] * float(weights[0])
-            for weight, row in zip(weights[1:].tolist(), matrix[1:], strict=True):
-                combined[name].add_(row, alpha=weight)
+            combined[name] = torch.zeros_like(matrix[0])
+            for weight, row in zip(weights.tolist(), matrix, strict=True):
+                axpy(combined[name], weight, row)
         return combined, state

@@ -30,5 +30,5 @@ class Median(Combine):
 
 def middle(matrix: Tensor) -> Tensor:
     """The median of each column; `torch.median` would take the lower of the two in the middle."""
-    ordered, count = matrix.sort(dim=0).values, len(matrix)
+    ordered, count = matrix.sort(dim=0, stable=True).values, len(matrix)  # stable: also in which zero comes first
     return (ordered[(count - 1) // 2] + ordered[count // 2]) / 2

@@ -35,7 +35,7 @@ class Trimmed(Combine):
 
     def _trimmed(self, matrix: Tensor) -> Tensor:
         cut = int(self.beta * len(matrix))
-        kept = matrix.sort(dim=0).values[cut : len(matrix) - cut]
+        kept = matrix.sort(dim=0, stable=True).values[cut : len(matrix) - cut]
         total = kept[0].clone()
         for row in kept[1:]:
             total.add_(row)

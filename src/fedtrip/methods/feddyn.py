@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Server, Uploads
-from fedtrip.vectors import Vectors
+from fedtrip.vectors import Vectors, axpy
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class FedDyn(Method):
     def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:
         w = received["w"]
         lambda_k = torch.zeros_like(w) if memory.is_new else memory["lambda_k"]
-        trained = local.train(received, Affine(a=self.alpha, c=torch.add(lambda_k, w, alpha=self.alpha).neg_()))
+        trained = local.train(received, Affine(a=self.alpha, c=axpy(lambda_k.clone(), self.alpha, w).neg_()))
         return Reply(upload=trained, keep={"lambda_k": lambda_k - (trained["w"] - w).mul_(self.alpha)})
 
     def aggregate(self, server: Server, uploads: Uploads) -> Server:

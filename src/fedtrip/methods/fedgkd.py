@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated
 
 import torch
@@ -10,8 +11,19 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from fedtrip.methods.interface import Attaching, Batch, CostSymbols, Local, Memory, Method, Reply, Server, Uploads
-from fedtrip.vectors import Vectors
+from fedtrip.methods.interface import (
+    Attaching,
+    Batch,
+    BatchGradient,
+    CostSymbols,
+    Local,
+    Memory,
+    Method,
+    Reply,
+    Server,
+    Uploads,
+)
+from fedtrip.vectors import Vectors, add_weighted, softmax_rows
 
 
 @dataclass(frozen=True)
@@ -36,18 +48,17 @@ class FedGkd(Method):
         filled = min(int(server.state["seen"]), self.models)
         if self.models == 1 or filled == 0:
             return server.model
-        return {**server.model, "teacher": server.state["recent"][:filled].double().mean(dim=0)}
+        teacher = torch.zeros_like(server.w, dtype=torch.float64)
+        for w in server.state["recent"][:filled]:
+            add_weighted(teacher, w, 1.0)
+        return {**server.model, "teacher": teacher.div_(filled)}
 
     def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:
         model = {name: vector for name, vector in received.items() if name != "teacher"}
         if local.round == 1 or self.gamma == 0:
             return Reply(upload=local.train(model))
         taught = local.logits({**model, "w": received.get("teacher", model["w"])})
-
-        def distillation(batch: Batch) -> Tensor:
-            return self.gamma / 2 * distillation_loss(taught[batch.rows], batch.logits, self.temperature)
-
-        return Reply(upload=local.train(model, extra_loss=distillation))
+        return Reply(upload=local.train(model, extra_loss=Distillation(taught, self.gamma, self.temperature)))
 
     def aggregate(self, server: Server, uploads: Uploads) -> Server:
         w = uploads.mean("w").to(torch.float32)
@@ -57,6 +68,29 @@ class FedGkd(Method):
 
     def attaching(self, cost: CostSymbols) -> Attaching:
         return Attaching(cost.K * cost.M * cost.FP, "K·M·FP", "|w|" if self.models > 1 else "0", from_paper=False)
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """(γ/2)T²·KL(teacher ‖ student), the mean over the batch: FedGKD's extra loss."""
+
+    taught: Tensor
+    """the teacher's logits of every local sample"""
+    gamma: float
+    temperature: float
+
+    def __call__(self, batch: Batch) -> Tensor:
+        return self.gamma / 2 * distillation_loss(self.taught[batch.rows], batch.logits, self.temperature)
+
+    def gradient(self, batch: Batch) -> BatchGradient:
+        """(γ/2)T·(softmax(student/T) − softmax(teacher/T))/n for a batch of n samples."""
+        apart = softmax_rows(batch.logits, self.temperature) - self._goal[batch.rows]
+        slope = self.gamma / 2 * self.temperature / len(batch.rows) * apart
+        return BatchGradient(logits=slope.to(torch.float32))
+
+    @cached_property
+    def _goal(self) -> Tensor:
+        return softmax_rows(self.taught, self.temperature)
 
 
 def distillation_loss(teacher: Tensor, student: Tensor, temperature: float) -> Tensor:

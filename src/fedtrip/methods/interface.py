@@ -18,7 +18,7 @@ from fedtrip.errors import UserError
 from fedtrip.families import METHOD
 from fedtrip.layout import Layout
 from fedtrip.registry import Rule
-from fedtrip.vectors import Vectors, size_in_bytes
+from fedtrip.vectors import Vectors, axpy, size_in_bytes
 
 
 class Correction(Protocol):
@@ -40,7 +40,7 @@ class Affine:
 
     def add_to(self, h: Tensor, w_k: Tensor) -> None:
         if self.a != 0:
-            h.add_(w_k, alpha=self.a)
+            axpy(h, self.a, w_k)
         if self.c is not None:
             h.add_(self.c)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from fedtrip.methods.interface import Attaching, Batch, CostSymbols, Local, Memory, Method, Reply
-from fedtrip.vectors import Vectors
+from fedtrip.methods.interface import Attaching, Batch, BatchGradient, CostSymbols, Local, Memory, Method, Reply
+from fedtrip.vectors import Vectors, row_dots, sigmoid, square_root
 
 DEAD_EPS = 1e-4
 """Floor of a representation's norm: the cosine of a dead, all-zero representation is 0, with a bounded gradient."""
@@ -31,12 +32,8 @@ class Moon(Method):
     def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:
         z_glob = local.representations(received)
         z_hist = z_glob if memory.is_new else local.representations(memory.vectors)  # a newcomer: ℓ = log 2
-
-        def contrast(batch: Batch) -> Tensor:
-            assert batch.representation is not None
-            return self.mu * contrastive_loss(batch.representation, z_glob[batch.rows], z_hist[batch.rows], self.tau)
-
-        trained = local.train(received, extra_loss=contrast if self.mu > 0 else None)
+        contrast = Contrast(z_glob, z_hist, self.mu, self.tau) if self.mu > 0 else None
+        trained = local.train(received, extra_loss=contrast)
         return Reply(upload=trained, keep=trained)
 
     def attaching(self, cost: CostSymbols) -> Attaching:
@@ -44,8 +41,46 @@ class Moon(Method):
         return Attaching(cost.K * cost.M * (1 + p) * cost.FP, "K·M·(1+p)FP", "0", from_paper=True)
 
 
+@dataclass(frozen=True)
+class Contrast:
+    """μ·ℓ, the mean over the batch: MOON's extra loss."""
+
+    z_glob: Tensor
+    """the global model's representation of every local sample"""
+    z_hist: Tensor
+    """the historical one's"""
+    mu: float
+    tau: float
+
+    def __call__(self, batch: Batch) -> Tensor:
+        return self.mu * contrastive_loss(*self._representations(batch), self.tau)
+
+    def gradient(self, batch: Batch) -> BatchGradient:
+        """μ·∂ℓ/∂z."""
+        slope = self.mu * contrastive_slope(*self._representations(batch), self.tau)
+        return BatchGradient(representation=slope.to(torch.float32))
+
+    def _representations(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        assert batch.representation is not None
+        return batch.representation, self.z_glob[batch.rows], self.z_hist[batch.rows]
+
+
 def contrastive_loss(z: Tensor, z_glob: Tensor, z_hist: Tensor, tau: float) -> Tensor:
     """ℓ, the mean over the batch; written as softplus((cos(z, z_hist) − cos(z, z_glob))/τ), which is the same."""
     like = functional.cosine_similarity(z, z_glob, dim=1, eps=DEAD_EPS)
     unlike = functional.cosine_similarity(z, z_hist, dim=1, eps=DEAD_EPS)
     return functional.softplus((unlike - like) / tau).mean()
+
+
+def contrastive_slope(z: Tensor, z_glob: Tensor, z_hist: Tensor, tau: float) -> Tensor:
+    """∂ℓ/∂z in float64: σ(s)·∂s/∂z divided by the n samples of the batch, s = (cos(z, z_hist) − cos(z, z_glob))/τ.
+
+    ∂cos(z, a)/∂z = (a/‖a‖ − cos(z, a)·z/‖z‖)/‖z‖, where a norm that divides is at least the floor; the direction
+    z/‖z‖ is that of z, and zero for z = 0.
+    """
+    length, glob, hist = (square_root(row_dots(v, v))[:, None] for v in (z, z_glob, z_hist))
+    size, glob, hist = (norm.clamp(min=DEAD_EPS) for norm in (length, glob, hist))
+    like, unlike = row_dots(z, z_glob)[:, None] / (size * glob), row_dots(z, z_hist)[:, None] / (size * hist)
+    along = torch.where(length > 0, (unlike - like) / length, 0.0)
+    wrong = sigmoid((unlike - like) / tau) / (tau * len(z))
+    return wrong / size * (z_hist / hist - z_glob / glob - along * z)

@@ -138,8 +138,10 @@ class NativeChain:
         step: int = 0,
         tap: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """The outputs (n, outputs) of all samples, or of rows that were checked, and what passes at the tap (n, features)
-        if asked for. `key` and `step` decide what dropout leaves in training."""
+        """The outputs (n, outputs) of all samples, or of rows that were checked, and with `tap` what passes there.
+
+        `key` and `step` decide what dropout leaves in training.
+        """
         samples = len(x) if rows is None else len(rows)
         outputs = torch.empty(samples, self._outputs)
         tapped = torch.empty(samples, self._tapped) if tap else None
@@ -150,14 +152,12 @@ class NativeChain:
         )  # fmt: skip
         return outputs, tapped
 
-    def backward(
-        self, w: Tensor, d_outputs: Tensor, d_tapped: Tensor | None, g: Tensor, *, accumulate: bool = False
-    ) -> None:
+    def backward(self, d_outputs: Tensor, d_tapped: Tensor | None, g: Tensor, *, accumulate: bool = False) -> None:
         """The gradient of every parameter into g, or added to it, from that of the last pass that was kept."""
         samples = len(d_outputs)
         self._call(
             self._library.fedtrip_chain_backward,
-            self._vector("w", w), samples, _floats("d_outputs", d_outputs, (samples, self._outputs)),
+            samples, _floats("d_outputs", d_outputs, (samples, self._outputs)),
             None if d_tapped is None else _floats("d_tapped", d_tapped, (samples, self._tapped)),
             self._vector("g", g), accumulate,
         )  # fmt: skip

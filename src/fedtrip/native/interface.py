@@ -14,6 +14,7 @@ _chain = ctypes.c_void_p
 _whole = ctypes.c_int64
 _key = ctypes.c_uint64
 _float = ctypes.c_float
+_double = ctypes.c_double
 _text = ctypes.c_char_p
 _code = ctypes.c_int
 
@@ -39,8 +40,8 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         _code,
         (_chain, _array, _array, _array, _whole, _whole, _key, _key, _array, _array),
     ),
-    # chain, w, n, d_outputs, d_tapped, g, accumulate
-    "fedtrip_chain_backward": (_code, (_chain, _array, _whole, _array, _array, _array, _whole)),
+    # chain, n, d_outputs, d_tapped, g, accumulate
+    "fedtrip_chain_backward": (_code, (_chain, _whole, _array, _array, _array, _whole)),
     # z, labels, rows, n, classes, scale, d
     "fedtrip_softmax_gradient": (None, (_array, _array, _array, _whole, _whole, _float, _array)),
     # z, labels, rows, n, classes, loss, hits
@@ -50,6 +51,20 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     # x, n, y
     "fedtrip_exp": (None, (_array, _whole, _array)),
     "fedtrip_log": (None, (_array, _whole, _array)),
+    # y, a, x, n
+    "fedtrip_axpy": (None, (_array, _float, _array, _whole)),
+    # sum, x, n, weight
+    "fedtrip_add_weighted": (None, (_array, _array, _whole, _double)),
+    # x, n; of the dot product x, y, n
+    "fedtrip_total": (_double, (_array, _whole)),
+    "fedtrip_total_double": (_double, (_array, _whole)),
+    "fedtrip_dot": (_double, (_array, _array, _whole)),
+    # x, y, rows, columns, dots
+    "fedtrip_row_dots": (None, (_array, _array, _whole, _whole, _array)),
+    # z, rows, columns, temperature, softmax
+    "fedtrip_softmax_rows": (None, (_array, _whole, _whole, _double, _array)),
+    # x, n, y
+    "fedtrip_exp_double": (None, (_array, _whole, _array)),
 }
 """Function → what it returns, and what it takes."""
 

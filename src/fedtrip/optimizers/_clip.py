@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from fedtrip.errors import UserError
+from fedtrip.vectors import norm
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class Clip:
 
     def cut(self, vector: Tensor) -> None:
         """Cut the vector in place."""
-        norm = float(torch.linalg.vector_norm(vector))
-        if norm > self.bound:
-            vector.mul_(self.bound / norm)
+        length = norm(vector)
+        if length > self.bound:
+            vector.mul_(self.bound / length)
 
 
 def read_clip(text: str) -> Clip:

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from fedtrip.optimizers.interface import Optimizer
-from fedtrip.vectors import Vectors
+from fedtrip.vectors import Vectors, axpy, square_root
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
@@ -31,14 +31,14 @@ class Moments(Optimizer):
         return {"mean": torch.zeros_like(w), "square": torch.zeros_like(w), "steps": torch.zeros(1, dtype=torch.int64)}
 
     def move(self, w: Tensor, h: Tensor, state: Vectors, lr: float) -> None:
-        """One step with the direction h."""
+        """One step with the direction h, whose place is then used for what the step is made of."""
         m, v = state["mean"], state["square"]
         state["steps"] += 1
         step = int(state["steps"])
-        m.mul_(self.beta1).add_(h, alpha=1 - self.beta1)
-        v.mul_(self.beta2).addcmul_(h, h, value=1 - self.beta2)
-        root = v.sqrt().div_(math.sqrt(1 - self.beta2**step)).add_(self.eps)
-        w.addcdiv_(m, root, value=-lr / (1 - self.beta1**step))
+        axpy(m.mul_(self.beta1), 1 - self.beta1, h)
+        axpy(v.mul_(self.beta2), 1 - self.beta2, h.mul_(h))
+        root = square_root(v, out=h).div_(math.sqrt(1 - self.beta2**step)).add_(self.eps)
+        axpy(w, -lr / (1 - self.beta1**step), torch.div(m, root, out=h))
 
     def travel(self, lr: float, steps: int, *, kept: bool) -> None:
         """Its steps do not follow the gradient's length: there is no such distance."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from fedtrip.optimizers._moments import Moments
-from fedtrip.vectors import Vectors
+from fedtrip.vectors import Vectors, axpy
 
 
 @dataclass(frozen=True)
@@ -18,5 +18,5 @@ class Adam(Moments):
 
     def step(self, w: Tensor, h: Tensor, state: Vectors, *, lr: float, linear: float, decay: float) -> None:
         if linear + decay:
-            h.add_(w, alpha=linear + decay)
+            axpy(h, linear + decay, w)
         self.move(w, h, state, lr)

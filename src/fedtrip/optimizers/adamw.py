@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from fedtrip.optimizers._moments import Moments
-from fedtrip.vectors import Vectors
+from fedtrip.vectors import Vectors, axpy
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class AdamW(Moments):
 
     def step(self, w: Tensor, h: Tensor, state: Vectors, *, lr: float, linear: float, decay: float) -> None:
         if linear:
-            h.add_(w, alpha=linear)
+            axpy(h, linear, w)
         if decay:
             w.mul_(1 - lr * decay)
         self.move(w, h, state, lr)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
 from fedtrip.methods.fedtrip import FedTrip
 from fedtrip.methods.fedtrip_auto import annealed_xi
 from fedtrip.methods.interface import Correction
+from fedtrip.vectors import axpy, norm
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ class UnitTriplet:
         """Add the term at w_k to the gradient h."""
         for anchor, weight in ((self.w, self.mu / 2), (self.w_hist, -self.xi * self.mu / 2)):
             apart = w_k - anchor
-            norm = float(torch.linalg.vector_norm(apart))
-            if norm > 0 and weight != 0:
-                h.add_(apart, alpha=weight / norm)
+            length = norm(apart)
+            if length > 0 and weight != 0:
+                axpy(h, weight / length, apart)
 
     def operations(self) -> int:
         """Operations a parameter of one step: for each anchor a difference, its norm, its addition."""

@@ -15,10 +15,8 @@ from torch import Tensor
 
 from fedtrip.combining.interface import Combine
 from fedtrip.methods.interface import Method, Upload, Uploads
-from fedtrip.vectors import Vectors
+from fedtrip.vectors import Vectors, add_weighted
 
-PART = 2**20
-"""Numbers that are added at once."""
 BUFFERS, COUNTERS = "buffers", "counters"
 """A module's own statistics, outside every method: they are combined like its vectors. Integers have no mean: theirs
 is the maximum, and with a rule that is to withstand liars the median, the lower one of two."""
@@ -90,8 +88,7 @@ class Tally:
 
 
 def _add(sums: Vectors, name: str, vector: Tensor, weight: float) -> None:
-    """sum ← sum + weight·vector, in parts: torch makes a float64 copy of what it adds."""
+    """sum ← sum + weight·vector, in float64."""
     if name not in sums:
         sums[name] = torch.zeros_like(vector, dtype=torch.float64)
-    for total, part in zip(torch.split(sums[name], PART), torch.split(vector, PART), strict=True):
-        total.add_(part, alpha=weight)
+    add_weighted(sums[name], vector, weight)

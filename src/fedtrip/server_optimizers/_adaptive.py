@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from fedtrip.server_optimizers.interface import ServerOptimizer
-from fedtrip.vectors import Vectors
+from fedtrip.vectors import Vectors, square_root
 
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Decay = Annotated[float, Field(ge=0, lt=1)]
@@ -41,4 +41,4 @@ class Adaptive(ServerOptimizer):
         delta = proposed - w
         m = self.beta1 * state["m"] + (1 - self.beta1) * delta
         v = self.second_moment(state["v"], delta * delta)
-        return w + self.lr * m / (v.sqrt() + self.tau), {"m": m, "v": v}
+        return w + self.lr * m / (square_root(v) + self.tau), {"m": m, "v": v}

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from fedtrip.errors import UserError
 from fedtrip.tasks.interface import ACCURACY, Sums, Task
+from fedtrip.vectors import total
 
 
 @dataclass(frozen=True)
@@ -41,4 +42,4 @@ def summed_cross_entropy(logits: Tensor, y: Tensor) -> float:
     """Σ log Σ_j exp(z_j) − z_y over a block; for few classes five times faster than torch's own."""
     largest = logits.amax(1, keepdim=True)
     log_sums = (logits - largest).exp_().sum(1, keepdim=True).log_().add_(largest)
-    return float(log_sums.sub_(logits.gather(1, y[:, None])).sum())
+    return total(log_sums.sub_(logits.gather(1, y[:, None])))

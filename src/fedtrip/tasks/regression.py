@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fedtrip.errors import UserError
 from fedtrip.tasks.interface import Goal, Sums, Task
+from fedtrip.vectors import total
 
 OWN = ("loss", "absolute", "y", "y squared")
 """The sums that its scores are made of; others, of a subclass, are scores themselves."""
@@ -42,12 +43,11 @@ class Regression(Task):
     def sums(self, outputs: Tensor, y: Tensor) -> Sums:
         goal = y.double()
         errors = outputs.reshape(-1).double() - goal
-        squared = float(errors.square().sum())
         return {
-            "loss": squared / 2,
-            "absolute": float(errors.abs().sum()),
-            "y": float(goal.sum()),
-            "y squared": float(goal.square().sum()),
+            "loss": total(errors * errors) / 2,
+            "absolute": total(errors.abs()),
+            "y": total(goal),
+            "y squared": total(goal * goal),
         }
 
     def scores(self, sums: Mapping[str, float], samples: int) -> dict[str, float]:

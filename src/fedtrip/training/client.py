@@ -20,7 +20,7 @@ from fedtrip.randomness import stream, torch_seed
 from fedtrip.tasks.interface import Task
 from fedtrip.training.prepared_model import PreparedModel
 from fedtrip.training.trainer import FROZEN_BATCH, Training
-from fedtrip.vectors import Vectors
+from fedtrip.vectors import Vectors, axpy
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class ClientLocal:
         for x, y in zip(torch.split(self._x, FROZEN_BATCH), torch.split(self.labels, FROZEN_BATCH), strict=True):
             self._trainer.add_gradient(x, y)
         self.macs += self._cost.training * len(self.labels)
-        return (flat.g / len(self.labels)).add_(flat.w * self.settings.weight_decay)
+        return axpy(flat.g / len(self.labels), self.settings.weight_decay, flat.w)
 
 
 def perform(

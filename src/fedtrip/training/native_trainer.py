@@ -118,7 +118,7 @@ class NativeTrainer(NativeScorer):
             d_representation = None if extra.representation is None else extra.representation.contiguous()
             if extra.logits is not None:
                 d_outputs += extra.logits
-        self._chain.backward(w, d_outputs, d_representation, self._flat.g)
+        self._chain.backward(d_outputs, d_representation, self._flat.g)
 
     def _loss_gradient(self, training: Training, outputs: Tensor, rows: Tensor) -> Tensor:
         """The gradient of the task's loss of a batch at the outputs."""
@@ -136,7 +136,7 @@ class NativeTrainer(NativeScorer):
         else:
             leaf = outputs.requires_grad_()
             d_outputs = _gradient_at(leaf, self._task.summed_loss(leaf, y))
-        self._chain.backward(self._flat.w, d_outputs, None, self._flat.g, accumulate=True)
+        self._chain.backward(d_outputs, None, self._flat.g, accumulate=True)
 
     def representations(self, x: Tensor) -> Tensor:
         representation = self._chain.forward(self._flat.w, x.contiguous(), tap=True)[1]

@@ -1,0 +1,145 @@
+"""Digests of what every rule's arithmetic makes of a few vectors. `python -m tests.reference.vector_bits` prints them.
+
+No model is trained: a client's gradients, outputs and representations are given numbers.
+"""
+
+import json
+from functools import partial
+
+import numpy as np
+import torch
+
+from fedtrip.families import COMBINE, METHOD, OPTIMIZER, SERVER_OPTIMIZER, UPLOAD_CODEC
+from fedtrip.methods.interface import Batch, Memory, Server, Upload, make_method
+from fedtrip.optimizers._clip import read_clip
+from fedtrip.rounds.tally import Tally
+from fedtrip.tasks.regression import Regression
+from fedtrip.vectors import state_sha256
+
+SIZE, CLIENTS, ROUNDS = 1003, 5, 4
+SAMPLES, FEATURES, CLASSES = 9, 37, 11
+PARAMETERS = {"topk": "topk:0.1", "trimmed": "trimmed:0.25"}
+STUDY = [
+    f"fedtrip.paper.study_rules:{name}"
+    for name in ("AnnealedXi", "ConstantXi", "GapXi", "InverseGapNorm", "GapNorm")
+]  # fmt: skip
+RULES = {
+    **{f"method {name}": {"method": name} for name in (*METHOD.names(), *STUDY)},
+    "method scaffold, option I": {"method": "scaffold", "option": "I"},
+    **{f"combine {name}": {"combine": PARAMETERS.get(name, name)} for name in COMBINE.names()},
+    **{f"codec {name}": {"codec": PARAMETERS.get(name, name)} for name in UPLOAD_CODEC.names()},
+    **{f"server {name}": {"server_optimizer": name} for name in SERVER_OPTIMIZER.names()},
+}
+
+
+def numbers(*keys, shape=(SIZE,)):
+    """float32 numbers of many sizes, from raw bits alone."""
+    raw = np.random.PCG64([len(keys), *keys]).random_raw(int(np.prod(shape)))
+    whole = (raw >> np.uint64(40)).astype(np.float64) / 2**23 - 1
+    return torch.from_numpy((whole / (1 << (raw & np.uint64(7)).astype(np.int64))).astype(np.float32).reshape(shape))
+
+
+class GivenLocal:
+    """The tools of a client whose gradients, outputs and representations are given."""
+
+    lr, steps, travel = 0.05, 3, 0.21
+    labels = torch.arange(SAMPLES) % CLASSES
+
+    def __init__(self, client, t, exchange):
+        self.client, self.round, self.exchange = client, t, exchange
+
+    def train(self, start, correction=None, extra_loss=None, *, lr_scale=1.0):
+        w = start["w"].clone()
+        for step in range(self.steps):
+            key = (1, self.client, self.round, step)
+            h = numbers(*key)
+            if extra_loss is not None:
+                rows = torch.tensor([4, 0, 8, step])
+                outputs, z = numbers(*key, 1, shape=(4, CLASSES)), numbers(*key, 2, shape=(4, FEATURES))
+                for slope in extra_loss.gradient(Batch(rows, self.labels[rows], outputs, z)):
+                    if slope is not None:
+                        h[: slope.numel()] += slope.reshape(-1)
+            if correction is not None:
+                correction.add_to(h, w)
+            w = w - self.lr * lr_scale * h
+        return {"w": w}
+
+    def representations(self, model):
+        return model["w"][: SAMPLES * FEATURES].view(SAMPLES, FEATURES)
+
+    def logits(self, model):
+        return model["w"][: SAMPLES * CLASSES].view(SAMPLES, CLASSES)
+
+    def gradient(self, model):
+        return 0.3 * model["w"] - numbers(2, self.client)
+
+
+def played(method="fedavg", combine="mean", codec="none", server_optimizer="none", **options):
+    """The digest of everything after some rounds: the model, the server's state, the clients' memories."""
+    method = make_method(method, options, model="mlp", dataset="mnist")
+    combine, codec = COMBINE.make(combine), UPLOAD_CODEC.make(codec)
+    step, w = SERVER_OPTIMIZER.make(server_optimizer), numbers(0)
+    state, memories = step.start(w), {}
+    server = Server(model={"w": w}, state=method.start(w), clients=CLIENTS, lr=0.05)
+    for t in range(1, ROUNDS + 1):
+        before = server.w.double()
+        for exchange in range(method.exchanges):
+            server = Server(server.model, server.state, t, exchange, CLIENTS, 0.05)
+            received = {name: v.float() for name, v in method.broadcast(server).items()}
+            expected = method.expected(server)
+            streams = partial(_stream, t, exchange)
+            tally = Tally(method, combine, received, expected, keep_all=False)
+            for k in (k for k in range(CLIENTS) if (k + t) % 3):  # not every round: gaps of 1 and 2
+                memory = memories.get(k, Memory())
+                reply = method.client(received, memory, GivenLocal(k, t, exchange))
+                payload, lost = codec.encode(reply.upload, received, memory.codec, streams)
+                memories[k] = Memory(reply.keep, t, codec=lost)
+                tally.add(Upload(k, 10 + k, codec.decode(payload, received, expected, streams)))
+            server = method.aggregate(server, tally.combined({}, None)[0])
+        w, state = step(before, server.w.double(), state)
+        server = server.updated(w=w)
+    kept = {f"{k} {name}": v for k, memory in memories.items() for name, v in memory.packed().items()}
+    return state_sha256({**server.model, **server.state, **kept, **{f"step {name}": v for name, v in state.items()}})
+
+
+def _stream(t, exchange, _name):
+    return np.random.default_rng([t, exchange])
+
+
+def stepped(name):
+    """A local optimizer's vectors after some steps, with a correction and weight decay."""
+    optimizer, w = OPTIMIZER.make(name), numbers(0)
+    state = optimizer.start(w)
+    for step in range(3):
+        optimizer.step(w, numbers(3, step), state, lr=0.01, linear=0.3, decay=0.02)
+    return state_sha256({"w": w, **state})
+
+
+def mean_of_rows():
+    weights = torch.tensor([0.3, 0.5, 0.2], dtype=torch.float64)
+    return state_sha256(COMBINE.make("mean")({"w": numbers(5, shape=(3, SIZE)).double() / 3}, weights, {}, None)[0])
+
+
+def clipped():
+    vector = numbers(4)
+    read_clip("0.7").cut(vector)
+    return state_sha256({"vector": vector})
+
+
+def digests():
+    """A digest for each rule, and what is not the same everywhere: torch's fused multiply-add and its sum."""
+    x, y = numbers(6), numbers(7)
+    return {
+        **{name: played(**rules) for name, rules in RULES.items()},
+        **{f"optimizer {name}": stepped(name) for name in OPTIMIZER.names() if name != "sgd"},  # torch's own kernel
+        "mean of rows": mean_of_rows(),
+        "clip": clipped(),
+        "scores": Regression().sums(x, y),
+        "control": state_sha256({"fused": torch.add(x, y, alpha=0.4)}),
+        "torch": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    print(json.dumps(digests()))
