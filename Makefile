@@ -2,8 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 CORES := $(shell nproc)
+NATIVE := src/fedtrip/native/libfedtrip_native.so
+CMAKE := $(or $(shell command -v cmake),$(BIN)/cmake)
 
-.PHONY: demo test test-slow cross lint bench results docs evidence reliability reliability-overhead wheel clean
+.PHONY: native demo test test-slow cross lint bench results docs evidence reliability reliability-overhead wheel clean
 
 .venv/runtime: pyproject.toml constraints.txt
 	@echo "Installing what fedtrip runs with, half of it PyTorch, into .venv: 1.4 GB, some minutes."
@@ -16,7 +18,21 @@ CORES := $(shell nproc)
 	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
+$(BIN)/cmake: | .venv/runtime
+	$(BIN)/python -m pip install --constraint constraints.txt cmake
+
+$(NATIVE): CMakeLists.txt $(wildcard src/fedtrip/native/engine/*.* src/fedtrip/native/engine/kernels/*) | $(CMAKE)
+	$(CMAKE) -S . -B build/native
+	$(CMAKE) --build build/native --parallel $(CORES)
+	cp build/native/$(@F) $@.new && mv $@.new $@  # never over the file: a process may be using it
+
+native: $(NATIVE)  ## the compiled library, in its place in src/
+
+# Tests and measurements must not run on torch alone because the library could not be built. The demo may.
+test test-slow cross bench evidence reliability reliability-overhead: export FEDTRIP_NATIVE = required
+
 demo: .venv/runtime  ## the paper's methods and fedtrip-auto on digits: a table, a plot and a report
+	@$(MAKE) --no-print-directory native || echo "The native library could not be built; the demo runs on torch alone."
 	$(BIN)/fedtrip compare --out demo --overwrite
 
 lint: .venv/ready
@@ -25,16 +41,16 @@ lint: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-test: lint  ## everything but what needs minutes
+test: lint $(NATIVE)  ## everything but what needs minutes
 	$(BIN)/pytest -n $(CORES) --dist worksteal -m "not slow and not cross"
 
-test-slow: .venv/ready  ## what needs minutes
+test-slow: .venv/ready $(NATIVE)  ## what needs minutes
 	$(BIN)/pytest -n $(CORES) --dist loadfile -m slow
 
-cross: .venv/ready  ## every combination of method, codec, combining, server optimizer and selection
+cross: .venv/ready $(NATIVE)  ## every combination of method, codec, combining, server optimizer and selection
 	$(BIN)/pytest -n $(CORES) --dist worksteal -m cross
 
-bench: .venv/ready  ## speed against a plain PyTorch loop; writes bench/README.md
+bench: .venv/ready $(NATIVE)  ## speed against a plain PyTorch loop; writes bench/README.md
 	$(BIN)/python -m bench
 
 results: .venv/ready  ## the tables, figures and pages of the paper's record, from the runs that are finished
@@ -48,7 +64,7 @@ results: .venv/ready  ## the tables, figures and pages of the paper's record, fr
 docs: .venv/docs  ## the documentation as pages in site/; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-evidence: .venv/ready  ## measures docs/evidence/ again: ten methods on digits, ten trials each, in about ten minutes
+evidence: .venv/ready $(NATIVE)  ## measures docs/evidence/ again: ten methods on digits, ten trials each, in about ten minutes
 	for alpha in 0.5 0.1; do \
 	  $(BIN)/fedtrip compare --methods all --trials 10 --partition dirichlet:$$alpha --out runs/evidence-$$alpha --overwrite && \
 	  for file in table.md table.json convergence.png; do \
@@ -56,14 +72,17 @@ evidence: .venv/ready  ## measures docs/evidence/ again: ten methods on digits, 
 	  done || exit 1; \
 	done
 
-reliability: .venv/ready  ## kills, faults, bad input, cost of checkpoints; writes docs/reliability.md
+reliability: .venv/ready $(NATIVE)  ## kills, faults, bad input, cost of checkpoints; writes docs/reliability.md
 	$(BIN)/python tests/reliability.py
 
-reliability-overhead: .venv/ready  ## only the cost of checkpoints, when nothing else runs on the machine
+reliability-overhead: .venv/ready $(NATIVE)  ## only the cost of checkpoints, when nothing else runs on the machine
 	$(BIN)/python tests/reliability.py overhead
 
-wheel: .venv/ready
-	$(BIN)/python -m build
+wheel: .venv/ready  ## the sdist and a wheel for every Linux with a C library that is not older than it needs
+	rm -rf build/wheel
+	$(BIN)/python -m build --outdir build/wheel
+	PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair --wheel-dir dist build/wheel/*.whl
+	mv build/wheel/*.tar.gz dist/
 
 clean:
-	rm -rf .venv demo dist site
+	rm -rf .venv build demo dist site $(NATIVE)

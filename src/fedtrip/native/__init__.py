@@ -1,0 +1,1 @@
+"""The compiled library and its loader; fedtrip runs without it too, on torch alone."""

@@ -1,0 +1,1 @@
+// A stand-in until the vector arithmetic is there.
