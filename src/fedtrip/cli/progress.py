@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -10,6 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedtrip.cli.console import err
+from fedtrip.native.library import library, why_missing
 from fedtrip.printable import one_line
 
 if TYPE_CHECKING:
@@ -54,6 +57,8 @@ class Live:
         err.print(f"[yellow]warning:[/] {escape(one_line(message))}", soft_wrap=True)
 
     def __enter__(self) -> Self:
+        if not self._quiet:
+            _say_if_without_library()
         self._bar.start()
         return self
 
@@ -61,6 +66,14 @@ class Live:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.stop()
+
+
+@cache
+def _say_if_without_library() -> None:
+    """One line, once a command, unless it was the user's wish."""
+    if library() is None and os.environ.get("FEDTRIP_NATIVE") != "off":
+        told = f"[yellow]note:[/] without the native library, torch computes: {escape(one_line(why_missing() or ''))}"
+        err.print(told, soft_wrap=True)
 
 
 def note_of(record: RoundRecord, goal: Goal, target: float | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 from functools import cache
 from pathlib import Path
 
@@ -47,8 +48,11 @@ def _load() -> tuple[ctypes.CDLL | None, str | None]:
     if _wanted() == "off":
         return None, "FEDTRIP_NATIVE is 'off'"
     path = Path(os.environ.get("FEDTRIP_NATIVE_LIBRARY") or Path(__file__).with_name(FILE_NAME))
+    if (processor := platform.machine()) != "x86_64":
+        return None, f"it is written for x86-64 with AVX2 and FMA, and this processor is {processor}"
     if not path.is_file():
-        return None, f"there is no {path.name} in {path.parent}: it was not built, for which GCC or Clang is needed"
+        built = "it is built by `pip install` where there is GCC or Clang, or by `make native` in a checkout"
+        return None, f"there is no {path.name} in {path.parent}; {built}"
     try:
         loaded = ctypes.CDLL(str(path))
     except OSError as problem:

@@ -43,7 +43,11 @@ FEDTRIP_EXPORT void* fedtrip_chain_new(const struct fedtrip_layer* layers, int64
                                        int64_t height, int64_t width, int64_t flat, int64_t parameters, int64_t tap);
 FEDTRIP_EXPORT void fedtrip_chain_free(void* chain);
 FEDTRIP_EXPORT const char* fedtrip_problem(void);
-FEDTRIP_EXPORT const char* fedtrip_kernels(void);  // what was chosen at load: avx512, avx2, wide or reference
+
+// The implementation of the chains that are made from now on: avx512, avx2, wide or reference. At first it is what the
+// environment variable FEDTRIP_KERNELS names, or the best that this processor can run; null chooses that again.
+FEDTRIP_EXPORT const char* fedtrip_kernels(void);  // empty: this processor has none
+FEDTRIP_EXPORT int fedtrip_choose(const char* kernels);
 FEDTRIP_EXPORT int64_t fedtrip_interface(void);    // the version of this interface: the loader refuses another
 
 // Where a batch comes from, here and below: sample i of the batch is row rows[i] of `x` (samples x input size,
@@ -61,15 +65,20 @@ FEDTRIP_EXPORT int fedtrip_chain_train(void* chain, float* w, float* m, const fl
 FEDTRIP_EXPORT int fedtrip_chain_evaluate(void* chain, const float* w, const float* x, const int64_t* labels,
                                           const int64_t* rows, int64_t n, double* loss, int64_t* hits);
 
-// Outputs (n x outputs of the last layer) and, if `tapped` is not null, the tap's values (n x their size). With
-// training = 1 dropout is on (key, step), and what `backward` needs is kept in the chain until the next call.
-FEDTRIP_EXPORT int fedtrip_chain_forward(void* chain, const float* w, const float* x, const int64_t* rows, int64_t n,
-                                         int64_t training, uint64_t key, uint64_t step, float* outputs, float* tapped);
+enum fedtrip_mode {
+  FEDTRIP_OUTPUTS = 0,   // dropout off, nothing kept
+  FEDTRIP_TRAINING = 1,  // dropout on, as `key` and `step` say; what `backward` needs is kept until the next call
+  FEDTRIP_KEPT = 2,      // dropout off, and what `backward` needs is kept: a full gradient of the model as it is
+};
 
-// Of the batch that `forward` was last called with (w unchanged, n samples): g gets the gradient of every parameter,
+// Outputs (n x outputs of the last layer) and, if `tapped` is not null, the tap's values (n x their size).
+FEDTRIP_EXPORT int fedtrip_chain_forward(void* chain, const float* w, const float* x, const int64_t* rows, int64_t n,
+                                         int64_t mode, uint64_t key, uint64_t step, float* outputs, float* tapped);
+
+// Of the batch of n samples that `forward` last kept, at the parameters it had: g gets the gradient of every parameter,
 // from that of the outputs and, if not null, of the tap's values. With accumulate = 1 it is added to what g holds.
-FEDTRIP_EXPORT int fedtrip_chain_backward(void* chain, const float* w, int64_t n, const float* d_outputs,
-                                          const float* d_tapped, float* g, int64_t accumulate);
+FEDTRIP_EXPORT int fedtrip_chain_backward(void* chain, int64_t n, const float* d_outputs, const float* d_tapped,
+                                          float* g, int64_t accumulate);
 
 // d = scale*(softmax(z) - onehot(label)) for n rows of `classes` numbers.
 FEDTRIP_EXPORT void fedtrip_softmax_gradient(const float* z, const int64_t* labels, const int64_t* rows, int64_t n,

@@ -1,20 +1,179 @@
-// A stand-in until the engine is there: chooses kernels, has none.
+// The C interface: chooses an implementation when the library is first used, and keeps exceptions inside.
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
-#include <initializer_list>
+#include <exception>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
-#include "chain.h"
+#include "implementation.h"
 
-extern "C" {
+namespace fedtrip {
+namespace {
+
+thread_local std::string problem;
+
+bool runs_here(const Implementation& which) {
+  if (&which == &avx512) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
+  }
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");  // the reference is compiled with FMA too
+}
+
+// The implementation of this name, or (no name) the best; null if this processor cannot run it.
+const Implementation* find(const char* name) {
+  for (const Implementation* one : {&avx512, &avx2, &wide, &reference}) {
+    if ((!name || !*name || std::string(name) == one->name) && runs_here(*one)) return one;
+  }
+  return nullptr;
+}
+
+const Implementation*& chosen() {
+  static const Implementation* which = find(std::getenv("FEDTRIP_KERNELS"));
+  return which;
+}
+
+// One chain and what its calls need between them.
+struct Handle {
+  Plan plan;
+  const Implementation* with;
+  std::unique_ptr<Chain> chain;
+  std::vector<float> outputs, d_outputs;
+  int64_t kept = 0;  // samples of the batch that backward may be asked about
+};
+
+Handle& handle(void* chain) { return *static_cast<Handle*>(chain); }
+
+template <class Work>
+int guarded(Work work) {
+  try {
+    work();
+    return 0;
+  } catch (const std::bad_alloc&) {
+    problem = "out of memory";
+    return 1;
+  } catch (const std::exception& error) {
+    problem = error.what();
+    return 2;
+  }
+}
+
+void train_step(Handle& h, const Batch& batch, const int64_t* labels, const Dropout& dropout) {
+  const int64_t classes = h.plan.outputs();
+  h.outputs.resize(batch.n * classes);
+  h.d_outputs.resize(batch.n * classes);
+  h.chain->forward(batch, &dropout, true);
+  h.chain->copy_outputs(h.outputs.data());
+  h.with->softmax_gradient(h.outputs.data(), labels, batch, classes, 1.0f / static_cast<float>(batch.n),
+                             h.d_outputs.data());
+  h.chain->step(h.d_outputs.data());
+}
+
+}  // namespace
+}  // namespace fedtrip
+
+using namespace fedtrip;
+
+void* fedtrip_chain_new(const fedtrip_layer* layers, int64_t count, int64_t channels, int64_t height, int64_t width,
+                        int64_t flat, int64_t parameters, int64_t tap) {
+  Handle* made = nullptr;
+  guarded([&] {
+    if (!chosen()) throw std::runtime_error("this processor has not the instructions of the kernels asked for");
+    const Plan plan = checked_plan(layers, count, {channels, height, width, flat != 0}, parameters, tap);
+    made = new Handle{plan, chosen(), chosen()->make(plan), {}, {}, 0};
+  });
+  return made;
+}
+
+void fedtrip_chain_free(void* chain) { delete static_cast<Handle*>(chain); }
+const char* fedtrip_problem(void) { return problem.c_str(); }
+const char* fedtrip_kernels(void) { return chosen() ? chosen()->name : ""; }
 int64_t fedtrip_interface(void) { return 1; }
 
-const char* fedtrip_kernels(void) {
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return "";
-  const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  const char* forced = std::getenv("FEDTRIP_KERNELS");
-  for (const char* name : {"avx512", "avx2", "wide", "reference"})
-    if (forced && !std::strcmp(forced, name) && (wide || std::strcmp(name, "avx512"))) return name;
-  return wide ? "avx512" : "avx2";
+int fedtrip_choose(const char* kernels) {
+  return guarded([&] {
+    const Implementation* found = find(kernels ? kernels : std::getenv("FEDTRIP_KERNELS"));
+    if (!found) throw std::invalid_argument("this processor cannot run these kernels");
+    chosen() = found;
+  });
 }
+
+int fedtrip_chain_train(void* chain, float* w, float* m, const float* x, const int64_t* labels, const int64_t* order,
+                        int64_t samples, int64_t epochs, int64_t batch, float lr, float beta, float a, const float* c,
+                        uint64_t key) {
+  return guarded([&] {
+    Handle& h = handle(chain);
+    h.kept = 0;
+    h.chain->begin_training({w, beta != 0 ? m : nullptr, c, {lr, beta, a}});
+    uint64_t steps = 0;
+    for (int64_t epoch = 0; epoch < epochs; epoch++) {
+      for (int64_t done = 0; done < samples; done += batch) {
+        const Batch part{x, order + epoch * samples + done, std::min(batch, samples - done)};
+        train_step(h, part, labels, Dropout{key, steps++});
+      }
+    }
+    h.chain->end_training();
+  });
 }
+
+int fedtrip_chain_evaluate(void* chain, const float* w, const float* x, const int64_t* labels, const int64_t* rows,
+                           int64_t n, double* loss, int64_t* hits) {
+  return guarded([&] {
+    Handle& h = handle(chain);
+    const int64_t size = h.plan.shapes[0].size(), classes = h.plan.outputs(), most = h.chain->evaluation_batch();
+    h.kept = 0;
+    h.chain->load(w);
+    *loss = 0;
+    *hits = 0;
+    for (int64_t done = 0; done < n; done += most) {
+      const int64_t count = std::min(most, n - done);
+      const Batch part{rows ? x : x + done * size, rows ? rows + done : nullptr, count};
+      h.outputs.resize(count * classes);
+      h.chain->forward(part, nullptr, false);
+      h.chain->copy_outputs(h.outputs.data());
+      h.with->softmax_sums(h.outputs.data(), rows ? labels : labels + done, part, classes, loss, hits);
+    }
+  });
+}
+
+int fedtrip_chain_forward(void* chain, const float* w, const float* x, const int64_t* rows, int64_t n, int64_t mode,
+                          uint64_t key, uint64_t step, float* outputs, float* tapped) {
+  return guarded([&] {
+    Handle& h = handle(chain);
+    const Dropout dropout{key, step};
+    if (tapped && h.plan.tap < 0) throw std::invalid_argument("the chain has no tap");
+    h.kept = mode == FEDTRIP_OUTPUTS ? 0 : n;
+    h.chain->load(w);
+    h.chain->forward({x, rows, n}, mode == FEDTRIP_TRAINING ? &dropout : nullptr, h.kept > 0);
+    h.chain->copy_outputs(outputs);
+    if (tapped) h.chain->copy_tap(tapped);
+  });
+}
+
+int fedtrip_chain_backward(void* chain, int64_t n, const float* d_outputs, const float* d_tapped, float* g, int64_t accumulate) {
+  return guarded([&] {
+    if (n < 1 || handle(chain).kept != n) throw std::invalid_argument("no forward pass of this batch was kept");
+    handle(chain).chain->backward(d_outputs, d_tapped, {g, accumulate != 0});
+  });
+}
+
+void fedtrip_softmax_gradient(const float* z, const int64_t* labels, const int64_t* rows, int64_t n, int64_t classes,
+                              float scale, float* d) {
+  chosen()->softmax_gradient(z, labels, {nullptr, rows, n}, classes, scale, d);
+}
+
+void fedtrip_softmax_sums(const float* z, const int64_t* labels, const int64_t* rows, int64_t n, int64_t classes,
+                          double* loss, int64_t* hits) {
+  *loss = 0;
+  *hits = 0;
+  chosen()->softmax_sums(z, labels, {nullptr, rows, n}, classes, loss, hits);
+}
+
+void fedtrip_sgd_step(float* w, float* m, const float* g, const float* c, int64_t n, float lr, float beta, float a) {
+  chosen()->sgd_step({lr, beta, a}, w, beta != 0 ? m : nullptr, c, g, n);
+}
+
+void fedtrip_exp(const float* x, int64_t n, float* y) { chosen()->exp(x, n, y); }
+void fedtrip_log(const float* x, int64_t n, float* y) { chosen()->log(x, n, y); }

@@ -1,0 +1,123 @@
+// A linear layer, with the ReLU behind it.
+#pragma once
+#include "stage.h"
+
+namespace fedtrip {
+namespace {
+
+// Inputs of which the weights of one block of lanes stay in the first cache.
+constexpr int64_t INPUTS_AT_ONCE = 192;
+
+class Dense final : public Stage {
+ public:
+  Dense(const fedtrip_layer& layer, bool relu, Value& in, Value& out)
+      : l_(layer), relu_(relu), in_(in), out_(out), turned_row_(round_up(in.n, VL)) {
+    if (in.d) turned_ = Floats(l_.outputs * turned_row_);
+    bias_gradient_ = Floats(l_.outputs);
+  }
+
+  // y[sample][output ...] = bias + sum over the inputs of x[sample][input] * w[input][output ...]
+  void forward(const Pass& pass) override {
+    const float *w = pass.w + l_.weight, *bias = l_.bias >= 0 ? pass.w + l_.bias : nullptr;
+    const int64_t O = l_.outputs;
+    const Split samples(in_.n, MOST_ROWS);
+    for (int64_t i = 0; i < l_.inputs; i += INPUTS_AT_ONCE) {
+      const int64_t count = l_.inputs - i < INPUTS_AT_ONCE ? l_.inputs - i : INPUTS_AT_ONCE;
+      const bool first = i == 0, last = i + count == l_.inputs;
+      for (int64_t lane = 0; lane < O; lane += MOST_VECTORS * VL) {
+        int64_t sample = 0;
+        for (int64_t b = 0; b < samples.blocks; sample += samples.size(b++)) {
+          float* y = out_.x + sample * O + lane;
+          const auto begin = [&](int r, int64_t at) {
+            return first ? (bias ? load(bias + lane + at) : V{}) : load(y + r * O + at);
+          };
+          const auto done = [&](int r, int64_t at, V sum) {
+            store_first(y + r * O + at, last && relu_ ? rectified(sum) : sum, O - lane - at);
+          };
+          const float* x = in_.x + sample * in_.sample + i * in_.feature;
+          multiply(samples.size(b), vectors_left(O - lane), w + i * O + lane, x, line(count, O, in_.feature), in_.sample,
+                   begin, done);
+        }
+      }
+    }
+  }
+
+  void backward(const float* w, const Sink& sink) override {
+    if (relu_) {
+      for (int64_t i = 0; i < in_.n * l_.outputs; i += VL)
+        store(out_.d + i, where_alive(load(out_.x + i), load(out_.d + i)));
+    }
+    if (in_.d) input_gradient(w + l_.weight);
+    weight_gradient(sink);
+    if (l_.bias >= 0) bias_gradient(sink);
+  }
+
+ private:
+  // Scalars that are neighbours are read without a multiplication of their distance.
+  template <class First, class Done>
+  INLINE static void multiply(int rows, int vectors_wide, const float* vectors, const float* scalars, const Terms& t,
+                              int64_t next, First first, Done done) {
+    if (next == 1) block<true>(rows, vectors_wide, vectors, scalars, t, 1, first, done);
+    else block<false>(rows, vectors_wide, vectors, scalars, t, next, first, done);
+  }
+
+  // dx[input][sample ...] = sum over the outputs of w[input][output] * dy[output][sample ...]; dy is turned for that.
+  void input_gradient(const float* w) {
+    const int64_t O = l_.outputs, n = in_.n;
+    transpose([&](int64_t b) { return out_.d + b * O; }, turned_, turned_row_, n, O);
+    const bool as_image = in_.sample == 1;
+    if (!as_image && !gathered_) gathered_ = Floats(l_.inputs * turned_row_);
+    float* dx = as_image ? in_.d : gathered_;
+    const int64_t dx_row = as_image ? n : turned_row_;
+    const Split inputs(l_.inputs, MOST_ROWS);
+    int64_t input = 0;
+    for (int64_t b = 0; b < inputs.blocks; input += inputs.size(b++)) {
+      for (int64_t lane = 0; lane < n; lane += MOST_VECTORS * VL) {
+        float* to = dx + input * dx_row + lane;
+        const auto done = [&](int r, int64_t at, V sum) { store_first(to + r * dx_row + at, sum, n - lane - at); };
+        block<false>(inputs.size(b), vectors_left(n - lane), turned_ + lane, w + input * O, line(O, turned_row_, 1), O,
+                     zero, done);
+      }
+    }
+    if (!as_image)
+      transpose([&](int64_t i) { return gathered_ + i * turned_row_; }, in_.d, l_.inputs, l_.inputs, n);
+  }
+
+  // g[input][output ...] = sum over the samples of x[sample][input] * dy[sample][output ...]
+  void weight_gradient(const Sink& sink) {
+    const int64_t O = l_.outputs;
+    const Split inputs(l_.inputs, MOST_ROWS);
+    int64_t input = 0;
+    for (int64_t b = 0; b < inputs.blocks; input += inputs.size(b++)) {
+      for (int64_t lane = 0; lane < O; lane += MOST_VECTORS * VL) {
+        const int64_t place = l_.weight + input * O + lane;
+        const auto done = [&](int r, int64_t at, V sum) { sink.take(place + r * O + at, sum, O - lane - at); };
+        multiply(inputs.size(b), vectors_left(O - lane), out_.d + lane, in_.x + input * in_.feature,
+                 line(in_.n, O, in_.sample), in_.feature, zero, done);
+      }
+    }
+  }
+
+  void bias_gradient(const Sink& sink) {
+    const int64_t O = l_.outputs;
+    for (int64_t lane = 0; lane < O; lane += VL) {
+      V sum{};
+      for (int64_t b = 0; b < in_.n; b++) sum = sum + load(out_.d + b * O + lane);
+      store(bias_gradient_ + lane, sum);
+    }
+    sink.take_all(l_.bias, bias_gradient_, O);
+  }
+
+  static V zero(int, int64_t) { return V{}; }
+
+  const fedtrip_layer l_;
+  const bool relu_;
+  Value &in_, &out_;
+  const int64_t turned_row_;
+  Floats turned_;         // dy as (output, sample)
+  Floats gathered_;       // dx as (input, sample), before it is turned back
+  Floats bias_gradient_;
+};
+
+}  // namespace
+}  // namespace fedtrip
