@@ -80,7 +80,7 @@ def check_alike(native, by_torch):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_on_the_mlp(method):
-    native, by_torch = both(method=method, rounds=4, samples_per_client=101)
+    native, by_torch = both(method=method, samples_per_client=101)
     check_alike(native, by_torch)
     assert native.acceleration == ("native chain: flatten, linear 64→100, ReLU, linear 100→10",)
 
