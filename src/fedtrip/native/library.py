@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -37,6 +39,28 @@ def kernels() -> str | None:
     """The kernels chosen for this processor or forced, one of KERNELS; None without the library."""
     loaded = library()
     return None if loaded is None else _kernels_of(loaded)
+
+
+@contextmanager
+def using(name: str) -> Iterator[None]:
+    """Chains that are made in here have these kernels, one of KERNELS; all of them give the same bits."""
+    loaded = library()
+    if loaded is None or loaded.fedtrip_choose(name.encode()):
+        raise UserError(f"kernels '{name}' cannot be used here; accepted: {', '.join(usable_kernels())}")
+    try:
+        yield
+    finally:
+        loaded.fedtrip_choose(None)
+
+
+def usable_kernels() -> tuple[str, ...]:
+    """Those of KERNELS that this processor can run."""
+    loaded = library()
+    if loaded is None:
+        return ()
+    usable = tuple(name for name in KERNELS if loaded.fedtrip_choose(name.encode()) == 0)
+    loaded.fedtrip_choose(None)
+    return usable
 
 
 @cache

@@ -103,16 +103,20 @@ class Program {
     while (end < plan_.layers.size() && !is_tapped(end)) {
       const fedtrip_layer& l = plan_.layers[end];
       if (l.kind == FEDTRIP_RELU && !relu) relu = true;
-      else if (plan_.layers[layer].kind == FEDTRIP_CONVOLUTION && pool == 1 && fits_in_passing(l)) pool = l.kernel_h;
+      else if (plan_.layers[layer].kind == FEDTRIP_CONVOLUTION && pool == 1 && fits_in_passing(end)) pool = l.kernel_h;
       else break;
       end++;
     }
     return end;
   }
 
-  static bool fits_in_passing(const fedtrip_layer& l) {
-    return l.kind == FEDTRIP_MAX_POOL && l.kernel_h == l.kernel_w && l.kernel_h > 1 && l.kernel_h <= LARGEST_FUSED_WINDOW &&
-           l.stride_h == l.kernel_h && l.stride_w == l.kernel_w && l.pad_h == 0 && l.pad_w == 0;
+  // Whether a layer is a max-pooling in whole squares, side by side.
+  bool fits_in_passing(size_t layer) const {
+    const fedtrip_layer& l = plan_.layers[layer];
+    const Shape& in = plan_.shapes[layer];
+    const int64_t k = l.kernel_h;
+    return l.kind == FEDTRIP_MAX_POOL && k > 1 && k <= LARGEST_FUSED_WINDOW && l.kernel_w == k && l.stride_h == k &&
+           l.stride_w == k && l.pad_h == 0 && l.pad_w == 0 && l.out_h * k <= in.height && l.out_w * k <= in.width;
   }
 
   // Puts the batch where the first stage reads it.
