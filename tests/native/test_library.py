@@ -13,7 +13,7 @@ import pytest
 
 from fedtrip.errors import UserError
 from fedtrip.native import library as loader
-from fedtrip.native.interface import FUNCTIONS, Layer
+from fedtrip.native.interface import FUNCTIONS, INTERFACE, Layer
 
 ENGINE = Path(loader.__file__).parent / "engine"
 HEADERS = "\n".join(path.read_text(encoding="utf-8") for path in sorted(ENGINE.glob("*.h")))
@@ -95,31 +95,37 @@ def test_kernels_that_are_no_name_are_refused(monkeypatch: pytest.MonkeyPatch) -
         loader.library()
 
 
-def fitting(kernels: str, version: int = 1) -> str:
-    """A library with all functions of the headers that says these kernels."""
-    others = set(FUNCTIONS) - {"fedtrip_kernels", "fedtrip_interface"}
+def fitting(*runnable: str, version: int = INTERFACE) -> str:
+    """A library with all functions of the headers, on a processor that can run these kernels."""
+    others = set(FUNCTIONS) - {"fedtrip_kernels", "fedtrip_choose", "fedtrip_interface"}
+    known = "".join(f'if (!strcmp(name, "{name}")) {{ chosen = "{name}"; return 0; }}' for name in runnable)
     return f"""
+    #include <string.h>
+    static const char* chosen = "";
+    int fedtrip_choose(const char* name) {{ {known} return 1; }}
+    const char* fedtrip_kernels(void) {{ return chosen; }}
     long fedtrip_interface(void) {{ return {version}; }}
-    const char* fedtrip_kernels(void) {{ return "{kernels}"; }}
     {"".join(f"void {name}(void) {{}}" for name in others)}
     """
 
 
 def test_kernels_that_the_processor_cannot_run_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A library that chose avx2 although avx512 was forced: that is what it does on a processor without."""
-    monkeypatch.setenv("FEDTRIP_NATIVE_LIBRARY", str(built(tmp_path, fitting("avx2"))))
+    monkeypatch.setenv("FEDTRIP_NATIVE_LIBRARY", str(built(tmp_path, fitting("avx2", "wide", "reference"))))
     monkeypatch.setenv("FEDTRIP_KERNELS", "avx512")
     with pytest.raises(UserError, match="'avx512', which this processor cannot run; accepted: avx2, wide, reference"):
         loader.library()
-    monkeypatch.setenv("FEDTRIP_KERNELS", "avx2")
+    monkeypatch.setenv("FEDTRIP_KERNELS", "wide")
+    assert loader.kernels() == "wide"
+    loader._load.cache_clear()
+    monkeypatch.delenv("FEDTRIP_KERNELS")
     assert loader.kernels() == "avx2"
 
 
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        (fitting("avx2", version=7), "its interface is version 7, not 1: build it again"),
-        (fitting(""), "this processor has no AVX2 and FMA"),
+        (fitting("avx2", version=70), f"its interface is version 70, not {INTERFACE}: build it again"),
+        (fitting(), "this processor has no AVX2 and FMA"),
         (fitting("avx2").replace("fedtrip_sgd_step", "older"), "built from other sources, without fedtrip_sgd_step"),
     ],
 )

@@ -19,7 +19,10 @@ from fedtrip.native.interface import FUNCTIONS, INTERFACE
 
 FILE_NAME = "libfedtrip_native.so"
 KERNELS = ("avx512", "avx2", "wide", "reference")
-"""What FEDTRIP_KERNELS takes. All give the same bits; reference is the plain scalar program."""
+"""What FEDTRIP_KERNELS takes; without it the first that the processor can run is used.
+
+All give the same bits; reference is the plain scalar program.
+"""
 
 
 def library() -> ctypes.CDLL | None:
@@ -94,12 +97,13 @@ def _checked(loaded: ctypes.CDLL, forced: str | None) -> tuple[ctypes.CDLL | Non
         function.restype, function.argtypes = returned, taken
     if (version := loaded.fedtrip_interface()) != INTERFACE:
         return None, f"its interface is version {version}, not {INTERFACE}: build it again"
-    chosen = _kernels_of(loaded)
-    if not chosen:
+    runnable = [name for name in KERNELS if loaded.fedtrip_choose(name.encode()) == 0]
+    if not runnable:
         return None, "this processor has no AVX2 and FMA"
-    if forced is not None and chosen != forced:  # with AVX2 and FMA all but one can run
-        others = ", ".join(name for name in KERNELS if name != forced)
-        raise UserError(f"FEDTRIP_KERNELS is '{forced}', which this processor cannot run; accepted: {others}")
+    if forced is not None and forced not in runnable:
+        accepted = ", ".join(runnable)
+        raise UserError(f"FEDTRIP_KERNELS is '{forced}', which this processor cannot run; accepted: {accepted}")
+    loaded.fedtrip_choose((forced or runnable[0]).encode())
     return loaded, None
 
 
