@@ -19,7 +19,7 @@ from fedtrip.native.interface import FUNCTIONS, INTERFACE
 
 FILE_NAME = "libfedtrip_native.so"
 KERNELS = ("avx512", "avx2", "wide", "reference")
-"""What FEDTRIP_KERNELS takes; without it the first that the processor can run is used.
+"""What FEDTRIP_KERNELS takes; without it the library takes the fastest for the processor.
 
 All give the same bits; reference is the plain scalar program.
 """
@@ -59,11 +59,7 @@ def using(name: str) -> Iterator[None]:
 def usable_kernels() -> tuple[str, ...]:
     """Those of KERNELS that this processor can run."""
     loaded = library()
-    if loaded is None:
-        return ()
-    usable = tuple(name for name in KERNELS if loaded.fedtrip_choose(name.encode()) == 0)
-    loaded.fedtrip_choose(None)
-    return usable
+    return () if loaded is None else _usable(loaded)
 
 
 @cache
@@ -97,14 +93,19 @@ def _checked(loaded: ctypes.CDLL, forced: str | None) -> tuple[ctypes.CDLL | Non
         function.restype, function.argtypes = returned, taken
     if (version := loaded.fedtrip_interface()) != INTERFACE:
         return None, f"its interface is version {version}, not {INTERFACE}: build it again"
-    runnable = [name for name in KERNELS if loaded.fedtrip_choose(name.encode()) == 0]
-    if not runnable:
+    usable = _usable(loaded)
+    if not usable:
         return None, "this processor has no AVX2 and FMA"
-    if forced is not None and forced not in runnable:
-        accepted = ", ".join(runnable)
+    if forced is not None and forced not in usable:
+        accepted = ", ".join(usable)
         raise UserError(f"FEDTRIP_KERNELS is '{forced}', which this processor cannot run; accepted: {accepted}")
-    loaded.fedtrip_choose((forced or runnable[0]).encode())
     return loaded, None
+
+
+def _usable(loaded: ctypes.CDLL) -> tuple[str, ...]:
+    usable = tuple(name for name in KERNELS if loaded.fedtrip_choose(name.encode()) == 0)
+    loaded.fedtrip_choose(None)  # again what the library chooses by itself
+    return usable
 
 
 def _kernels_of(loaded: ctypes.CDLL) -> str:
