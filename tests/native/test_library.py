@@ -102,7 +102,7 @@ def fitting(*runnable: str, version: int = INTERFACE) -> str:
     return f"""
     #include <string.h>
     static const char* chosen = "";
-    int fedtrip_choose(const char* name) {{ {known} return 1; }}
+    int fedtrip_choose(const char* name) {{ if (!name) return 0; {known} return 1; }}
     const char* fedtrip_kernels(void) {{ return chosen; }}
     long fedtrip_interface(void) {{ return {version}; }}
     {"".join(f"void {name}(void) {{}}" for name in others)}
