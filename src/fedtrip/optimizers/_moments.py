@@ -10,6 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from fedtrip.fixed_math import power
 from fedtrip.optimizers.interface import Optimizer
 from fedtrip.vectors import Vectors
 
@@ -37,8 +38,8 @@ class Moments(Optimizer):
         step = int(state["steps"])
         m.mul_(self.beta1).add_(h, alpha=1 - self.beta1)
         v.mul_(self.beta2).addcmul_(h, h, value=1 - self.beta2)
-        root = v.sqrt().div_(math.sqrt(1 - self.beta2**step)).add_(self.eps)
-        w.addcdiv_(m, root, value=-lr / (1 - self.beta1**step))
+        root = v.sqrt().div_(math.sqrt(1 - power(self.beta2, step))).add_(self.eps)
+        w.addcdiv_(m, root, value=-lr / (1 - power(self.beta1, step)))
 
     def travel(self, lr: float, steps: int, *, kept: bool) -> None:
         """Its steps do not follow the gradient's length: there is no such distance."""

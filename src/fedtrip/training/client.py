@@ -17,7 +17,7 @@ from fedtrip.methods.interface import Affine, Batch, Correction, ExtraLoss, Memo
 from fedtrip.models.representation import Tap
 from fedtrip.optimizers._clip import Clip
 from fedtrip.optimizers.interface import Optimizer
-from fedtrip.randomness import stream, torch_seed
+from fedtrip.randomness import permutation, stream, torch_seed
 from fedtrip.tasks.classification import Classification
 from fedtrip.tasks.interface import Task
 from fedtrip.training.costs import PassCost
@@ -272,7 +272,7 @@ class ClientLocal:
         generator = stream(settings.seed, "batches", *key)
         torch.default_generator.manual_seed(torch_seed(settings.seed, "dropout", *key))
         for _ in range(settings.epochs):
-            for rows in torch.split(torch.from_numpy(generator.permutation(len(self.labels))), settings.batch_size):
+            for rows in torch.split(torch.from_numpy(permutation(generator, len(self.labels))), settings.batch_size):
                 yield Samples(
                     rows, self._flat.prepared(self._x.index_select(0, rows)), self.labels.index_select(0, rows)
                 )
