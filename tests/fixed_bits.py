@@ -55,7 +55,7 @@ def coded():
 
 def everything():
     """Name → what is drawn or computed, of which every bit counts."""
-    rules = ("step:7", "exponential:0.97", "cosine:0.1", "cosine")
+    rules = ({"name": "step:2", "gamma": 0.997}, "exponential:0.998", "cosine:0.1", "cosine")
     positive = uniforms(stream(1, "numbers"), 20_000) * 50
     return {
         **{f"partition {s} {d}": shares(s, d)
@@ -70,9 +70,9 @@ def everything():
         "gammas": gammas(stream(1, "gammas"), 1.5, 20_000).tolist(),
         **{f"initial {name}": state_sha256(build_model(name, (3, 32, 32), 10, 1).state_dict()) for name in MODELS},
         **{f"normalisation {c} {k}": measured(c, k) for c, k in product((1, 3), ("uint8", "float32"))},
-        **{f"schedule {r}": [LR_SCHEDULE.make(r)(t, ROUNDS) for t in range(1, ROUNDS + 1)] for r in rules},
+        **{f"schedule {r}": [LR_SCHEDULE.make(r)(t, 5000) for t in range(1, 5001)] for r in rules},
         "annealed xi": [annealed_xi(t, gap, tau) for t, gap, tau in product(range(1, 300), (1, 3), (7.0, 10.0))],
-        "travel": [Sgd(beta).travel(0.01, steps, kept=False) for beta in (0.5, 0.9, 0.99) for steps in range(1, 300)],
+        "travel": [Sgd(beta).travel(0.01, steps, kept=False) for beta in (0.5, 0.9, 0.99) for steps in range(1, 3000)],
         "log": fixed_math.log(positive).tolist(),
         "exp": fixed_math.exp(positive).tolist(),
         "cos": fixed_math.cos_pi(positive).tolist(),
