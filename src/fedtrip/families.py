@@ -46,7 +46,7 @@ FAMILIES = {
 }  # fmt: skip
 """The families by the experiment's field."""
 
-NO_MODELS = ("chain", "chain-layers", "check", "image", "representation")
+NO_MODELS = ("chain", "chain-layers", "check", "image", "initial", "representation")
 """Modules of the models' folder that hold no model."""
 
 

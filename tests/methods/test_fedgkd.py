@@ -12,7 +12,7 @@ from torch import nn
 
 from fedtrip.methods.fedgkd import Distillation, FedGkd, distillation_loss
 from fedtrip.methods.interface import Batch, ClosedLoss, Memory, Server, Upload
-from fedtrip.randomness import stream
+from fedtrip.randomness import permutation, stream
 
 
 def softmax(values, temperature):
@@ -202,7 +202,7 @@ def test_the_teacher_has_no_dropout_and_the_student_has(monkeypatch):
     setting.run("fedgkd", models=1)
     taught = setting.but(rounds=1).run("fedgkd").module  # the aggregate of round 1, in eval mode
     ((teacher, student),) = seen
-    order = torch.from_numpy(stream(setting.seed, "batches", 2, 0).permutation(9))
+    order = torch.from_numpy(permutation(stream(setting.seed, "batches", 2, 0), 9))
     with torch.no_grad():
         torch.testing.assert_close(teacher, taught(setting.pairs[0][0])[order], rtol=1e-5, atol=1e-6)
     assert float((teacher - student).abs().max()) > 0.01

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fedtrip.errors import UserError
 from fedtrip.families import PARTITION
+from fedtrip.partitions._draws import _smallest
 from fedtrip.partitions.interface import label_counts, make_partition
 
 MNIST_LIKE = torch.arange(60_000) % 10
@@ -155,6 +156,14 @@ def test_independent_iid_draws_overlap_as_often_as_chance_has_it():
 def test_disjoint_draws_can_use_up_the_training_set(spec):
     made = partition(spec, draw="disjoint", samples_per_client=6000)
     assert sorted(sample for share in all_shares(made) for sample in share) == list(range(60_000))
+
+
+def test_of_equal_keys_the_first_are_taken():
+    keys = np.array([2.0, 1.0, 3.0, 1.0, 2.0, 2.0, np.inf, np.inf])
+    assert _smallest(keys, 4).tolist() == [1, 3, 0, 4]
+    assert _smallest(keys, 7).tolist() == [1, 3, 0, 4, 5, 2, 6]
+    same = np.zeros(5000)
+    assert _smallest(same, 1234).tolist() == list(range(1234))
 
 
 # ---- the weights

@@ -8,7 +8,7 @@ import copy
 import torch
 from tests.reference.naive_methods import METHODS, flat, set_flat
 
-from fedtrip.randomness import stream
+from fedtrip.randomness import permutation, stream
 
 
 def run_naive(setting, method, failures=(), **options):
@@ -30,7 +30,7 @@ def run_naive(setting, method, failures=(), **options):
             generator = stream(setting.seed, "batches", t, k)
             reference.steps = 0
             for _ in range(setting.local_epochs):
-                order = generator.permutation(len(y))
+                order = permutation(generator, len(y))
                 for start in range(0, len(y), setting.batch_size):
                     rows = torch.from_numpy(order[start : start + setting.batch_size])
                     optimizer.zero_grad()

@@ -1,5 +1,6 @@
 """Who takes part: each rule by its distribution and by hand, and that a round's choice is its own."""
 
+import time
 from collections import Counter
 
 import numpy as np
@@ -23,9 +24,18 @@ def test_clients_are_different_ascending_and_at_most_per_round(rule):
         assert chosen == pick(rule, seed)
 
 
-def test_uniform_is_numpys_choice_without_replacement():
-    expected = sorted(stream(7, "selection", 1).choice(10, 4, replace=False).tolist())
-    assert list(pick("uniform", 7)) == expected
+def test_every_pair_of_clients_is_chosen_equally_often_by_the_uniform_rule():
+    pairs = Counter(pick("uniform", seed, 5, 2) for seed in range(4000))
+    assert len(pairs) == 10
+    assert all(count / 4000 == pytest.approx(0.1, abs=0.02) for count in pairs.values())
+
+
+def test_a_few_of_a_million_clients_are_chosen_at_once():
+    start = time.process_time()
+    chosen = pick("uniform", 0, 1_000_000, 100)
+    assert len(set(chosen)) == 100
+    assert max(chosen) > 900_000
+    assert time.process_time() - start < 0.05
 
 
 def test_weighted_follows_the_numbers_of_samples():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fedtrip.randomness import stream
+from fedtrip.randomness import stream, uniforms
 
 
 class Draw(NamedTuple):
@@ -22,4 +22,4 @@ class Draw(NamedTuple):
 
 def draw(seed: int, t: int, client: int) -> Draw:
     """The numbers of this client in this round."""
-    return Draw(*stream(seed, "client faults", t, client).random(5).tolist())
+    return Draw(*uniforms(stream(seed, "client faults", t, client), 5).tolist())

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fedtrip.codecs.interface import Codec
+from fedtrip.randomness import uniforms
 
 LEVELS = 127
 
@@ -24,7 +25,7 @@ class Int8(Codec):
         if not np.isfinite(scale) or scale == 0:
             quantised = np.zeros(x.numel(), dtype=np.int8)
         else:
-            shifted = np.floor(x.double().numpy() / np.float64(scale) + rng.random(x.numel()))
+            shifted = np.floor(x.double().numpy() / np.float64(scale) + uniforms(rng, x.numel()))
             quantised = np.clip(shifted, -LEVELS, LEVELS).astype(np.int8)
         return torch.from_numpy(np.concatenate([np.frombuffer(scale.tobytes(), np.uint8), quantised.view(np.uint8)]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor
 from fedtrip.errors import UserError
 
 Numbers = float | Sequence[float]
-_SAMPLES_AT_A_TIME = 1_024
+_VALUES_AT_A_TIME = 16_384
 
 
 def normalisation(
@@ -34,25 +34,46 @@ def measure(x: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and population standard deviation of each channel of (n, C, H, W), of all values otherwise.
 
     In the unit the model would see: uint8 is counted from 0 to 1. A deviation of 0 becomes 1, so that inputs
-    without any variation are only centred.
+    without any variation are only centred. The same bits on every CPU, which `numpy.sum` does not have.
     """
     values: NDArray[Any] = x.numpy()
     channels = values.shape[1] if values.ndim == 4 else 1
     by_channel = values.reshape(len(values), channels, -1)
-    scale = 255.0 if values.dtype == np.uint8 else 1.0
-    count = by_channel.shape[0] * by_channel.shape[2]
-    # Two passes in float64 over slices: exact enough for any offset, without a float64 copy of the whole set.
-    mean = sum(part.sum(axis=(0, 2)) for part in _slices(by_channel, scale)) / count
-    squares = sum(((part - mean[:, None]) ** 2).sum(axis=(0, 2)) for part in _slices(by_channel, scale))
-    std = np.sqrt(squares / count)
+    of_channel = _of_pixels if values.dtype == np.uint8 else _of_floats
+    measured = [of_channel(by_channel[:, channel]) for channel in range(channels)]
+    return tuple(mean for mean, _ in measured), tuple(std or 1.0 for _, std in measured)
+
+
+def _of_pixels(pixels: NDArray[np.uint8]) -> tuple[float, float]:
+    """S/n and √(n·Q − S²)/n in units of 255, with S = Σp and Q = Σp² as integers: rounded only at the end."""
+    counts = sum(np.bincount(part.ravel(), minlength=256) for part in _slices(pixels))
+    times = dict(enumerate(np.asarray(counts).tolist()))
+    n, total, squares = (sum(pixel**power * many for pixel, many in times.items()) for power in (0, 1, 2))
+    return total / (255 * n), math.sqrt((n * squares - total * total) / (255 * n) ** 2)
+
+
+def _of_floats(values: NDArray[np.floating]) -> tuple[float, float]:
+    """Σx/n and √(Σ(x − mean)²/n) in float64: two passes, exact enough for any offset."""
+    mean = _sum(values, lambda x: x) / values.size
+    std = math.sqrt(_sum(values, lambda x: (x - mean) * (x - mean)) / values.size)
     # Rounding leaves a constant channel a deviation of about 1e-16 of its value: that is a 0 too.
-    std = np.where(std <= 1e-12 * np.abs(mean), 1.0, std)
-    return tuple(mean.tolist()), tuple(std.tolist())
+    return mean, 0.0 if std <= 1e-12 * abs(mean) else std
 
 
-def _slices(values: NDArray[Any], scale: float) -> Iterator[NDArray[np.float64]]:
-    for start in range(0, len(values), _SAMPLES_AT_A_TIME):
-        yield values[start : start + _SAMPLES_AT_A_TIME].astype(np.float64) / scale
+def _sum(values: NDArray[np.floating], term: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> float:
+    """Σ term(x) in a fixed order: slice after slice, element by element, and at last what these add up to, exactly."""
+    slices = _slices(values)
+    total = term(next(slices).astype(np.float64))
+    for part in slices:
+        total[: len(part)] += term(part.astype(np.float64))
+    return math.fsum(total.ravel().tolist())
+
+
+def _slices(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """The samples, some at a time: without a float64 copy of the whole set."""
+    samples = max(_VALUES_AT_A_TIME // values.shape[1], 1)
+    for start in range(0, len(values), samples):
+        yield values[start : start + samples]
 
 
 def _given(name: str, numbers: Numbers, x_train: Tensor) -> tuple[float, ...]:

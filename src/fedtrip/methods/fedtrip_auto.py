@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from fedtrip import fixed_math
 from fedtrip.methods.fedtrip import FedTrip
 from fedtrip.methods.interface import Local
 
@@ -45,5 +46,5 @@ class FedTripAuto(FedTrip):
 
 def annealed_xi(t: int, gap: int, tau: float) -> float:
     """e + (1 − e)/gap, e = exp(−(t − 1)/τ): from 1 in the first round towards 1/gap."""
-    early = math.exp(-(t - 1) / tau)
+    early = fixed_math.exp(-(t - 1) / tau)
     return early + (1 - early) / gap

@@ -15,6 +15,7 @@ from torch import nn
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.families import model_names
 from fedtrip.models.check import check_model
+from fedtrip.models.initial import draw_initial_weights
 from fedtrip.randomness import torch_seed
 from fedtrip.registry.imports import import_object
 
@@ -50,12 +51,15 @@ def build_model(spec: str, sample_shape: tuple[int, ...], classes: int, seed: in
     `spec` is a name of `MODELS`, or `package.module:factory`, imported with the working directory on the path; the
     factory is a function or an `nn.Module` subclass, called with `sample_shape` and `classes` as far as it takes them.
     `classes` is the number of outputs, 1 for a task without classes; with `flat` an own model may return shape (n,).
+    A built-in model has the same initial weights on every CPU; one's own has those that torch draws on this one.
     """
     check_model_spec(spec)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_seed(seed, "model"))
         if spec in MODELS:
-            return model_class(spec)(sample_shape=sample_shape, classes=classes)
+            model = model_class(spec)(sample_shape=sample_shape, classes=classes)
+            draw_initial_weights(model, seed)
+            return model
         model = _call(spec, _imported(spec), {"sample_shape": sample_shape, "classes": classes})
         check_model(model, sample_shape, classes, name=spec, flat=flat)
         return model

@@ -10,6 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from fedtrip.fixed_math import power
 from fedtrip.optimizers.interface import Optimizer
 from fedtrip.vectors import Vectors, axpy, square_root
 
@@ -37,8 +38,8 @@ class Moments(Optimizer):
         step = int(state["steps"])
         axpy(m.mul_(self.beta1), 1 - self.beta1, h)
         axpy(v.mul_(self.beta2), 1 - self.beta2, h.mul_(h))
-        root = square_root(v, out=h).div_(math.sqrt(1 - self.beta2**step)).add_(self.eps)
-        axpy(w, -lr / (1 - self.beta1**step), torch.div(m, root, out=h))
+        root = square_root(v, out=h).div_(math.sqrt(1 - power(self.beta2, step))).add_(self.eps)
+        axpy(w, -lr / (1 - power(self.beta1, step)), torch.div(m, root, out=h))
 
     def travel(self, lr: float, steps: int, *, kept: bool) -> None:
         """Its steps do not follow the gradient's length: there is no such distance."""

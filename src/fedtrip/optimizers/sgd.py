@@ -9,6 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from fedtrip.fixed_math import power
 from fedtrip.optimizers.interface import Optimizer
 from fedtrip.vectors import Vectors
 
@@ -36,7 +37,7 @@ class Sgd(Optimizer):
     def travel(self, lr: float, steps: int, *, kept: bool) -> float:
         """η Σ_j (1 − β^j)/(1 − β); with kept momentum every step is η/(1 − β) long, as if it had always been so."""
         beta = self.momentum
-        lost = 0.0 if kept else beta * (1 - beta**steps) / (1 - beta)
+        lost = 0.0 if kept else beta * (1 - power(beta, steps)) / (1 - beta)
         return lr * (steps - lost) / (1 - beta)
 
     @property

@@ -20,10 +20,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedtrip import fixed_math
 from fedtrip.errors import UserError
 from fedtrip.families import PARTITION
 from fedtrip.partitions.interface import Draw, Partition, PartitionRule, ToPartition, check_client
-from fedtrip.randomness import stream
+from fedtrip.randomness import exponentials, stream
 
 LogWeights = Callable[[int], NDArray[np.float64]]
 
@@ -105,15 +106,14 @@ class DisjointPartition(OverlapPartition):
 
 def _log_exponentials(size: int, seed: int, *client: int) -> NDArray[np.float64]:
     """log E_i of `size` samples, from one client's stream or (no client) from the one all share."""
-    exponentials = stream(seed, "partition samples", *client).standard_exponential(size)
-    # An exact zero has probability 1e-17 or so, but its −inf would meet the +inf of a class with weight 0.
-    return np.log(np.maximum(exponentials, np.finfo(np.float64).tiny, out=exponentials), out=exponentials)
+    return fixed_math.log(exponentials(stream(seed, "partition samples", *client), size))
 
 
 def _smallest(keys: NDArray[np.float64], count: int) -> NDArray[np.int64]:
-    """Where the `count` smallest keys are, the smallest first."""
-    chosen = np.argpartition(keys, count - 1)[:count]
-    return chosen[np.argsort(keys[chosen], kind="stable")].astype(np.int64, copy=False)
+    """Where the `count` smallest keys are, the smallest first, of equal ones the first first."""
+    largest = np.partition(keys, count - 1)[count - 1]  # a value is the same however it is found, places are not
+    candidates = np.flatnonzero(keys <= largest)
+    return candidates[np.argsort(keys[candidates], kind="stable")[:count]].astype(np.int64, copy=False)
 
 
 def _check_enough(size: int, clients: int, samples_per_client: int, draw: Draw) -> None:

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedtrip import fixed_math
 from fedtrip.partitions._draws import LogWeights, WeightedDraw
 from fedtrip.partitions.interface import ToPartition
-from fedtrip.randomness import stream
+from fedtrip.randomness import exponentials, gammas, stream
 
 
 @dataclass(frozen=True)
@@ -37,17 +38,17 @@ class Dirichlet(WeightedDraw):
         """
         generator = stream(seed, "partition classes", client)
         alpha = max(self.alpha, 1e-300)  # below it log(U)/α overflows, and long before it each client has one class
-        log_gamma = np.log(generator.standard_gamma(alpha + 1, classes))
-        return _narrowed(log_gamma - generator.standard_exponential(classes) / alpha)
+        log_gamma = fixed_math.log(gammas(generator, alpha + 1, classes))
+        return _narrowed(log_gamma - exponentials(generator, classes) / alpha)
 
 
 def _narrowed(log_weights: NDArray[np.float64], widest_gap: float = 1000.0) -> NDArray[np.float64]:
     """The log-weights with every gap between neighbours cut to `widest_gap`.
 
-    |log E| stays below 750, so classes on the two sides of such a gap never mix: no order of keys changes. But in
+    |log E| stays below 37, so classes on the two sides of such a gap never mix: no order of keys changes. But in
     float64 log E would be lost beside a log-weight of −1e20, and a class's samples would no longer be drawn at random.
     """
-    order = np.argsort(log_weights)
+    order = np.argsort(log_weights, kind="stable")
     narrowed = np.zeros_like(log_weights)
     narrowed[order[1:]] = np.minimum(np.diff(log_weights[order]), widest_gap).cumsum()
     return narrowed

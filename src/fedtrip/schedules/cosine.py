@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
+from fedtrip.fixed_math import cos_pi
 from fedtrip.schedules.interface import Schedule
 
 
@@ -22,4 +22,4 @@ class Cosine(Schedule):
     """e, what would be left of the rate in round T + 1"""
 
     def __call__(self, t: int, rounds: int) -> float:
-        return self.end + (1 - self.end) * (1 + math.cos(math.pi * (t - 1) / rounds)) / 2
+        return self.end + (1 - self.end) * (1 + cos_pi((t - 1) / rounds)) / 2

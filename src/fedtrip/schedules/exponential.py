@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from fedtrip.fixed_math import power
 from fedtrip.schedules.interface import Schedule
 
 
@@ -21,4 +22,4 @@ class Exponential(Schedule):
     """γ, the factor from one round to the next"""
 
     def __call__(self, t: int, rounds: int) -> float:
-        return self.gamma ** (t - 1)
+        return power(self.gamma, t - 1)

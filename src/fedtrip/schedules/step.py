@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from fedtrip.fixed_math import power
 from fedtrip.schedules.interface import Schedule
 
 
@@ -23,4 +24,4 @@ class Step(Schedule):
     """γ, the factor from one step to the next"""
 
     def __call__(self, t: int, rounds: int) -> float:
-        return self.gamma ** ((t - 1) // self.every)
+        return power(self.gamma, (t - 1) // self.every)

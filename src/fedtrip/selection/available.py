@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from fedtrip.randomness import choice, uniforms
 from fedtrip.selection.interface import SamplesOf, Select
 
 
@@ -29,9 +30,8 @@ class Available(Select):
         per_round: int,
         samples_of: SamplesOf,
     ) -> tuple[int, ...]:
-        draws = rng.random(clients)
+        draws = uniforms(rng, clients)
         there = np.flatnonzero(draws < self.p)
         if not len(there):  # a round waits for the first one to come
             there = np.array([int(draws.argmin())])
-        chosen = rng.choice(there, min(per_round, len(there)), replace=False)
-        return tuple(sorted(int(client) for client in chosen))
+        return tuple(there[choice(rng, len(there), min(per_round, len(there)))].tolist())

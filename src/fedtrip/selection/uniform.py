@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedtrip.randomness import choice
 from fedtrip.selection.interface import SamplesOf, Select
 
 
@@ -23,4 +24,4 @@ class Uniform(Select):
         per_round: int,
         samples_of: SamplesOf,
     ) -> tuple[int, ...]:
-        return tuple(sorted(int(client) for client in rng.choice(clients, per_round, replace=False)))
+        return tuple(choice(rng, clients, per_round))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedtrip.randomness import exponentials
 from fedtrip.selection.interface import SamplesOf, Select
 
 
@@ -26,5 +27,5 @@ class Weighted(Select):
         weights = np.array([samples_of(client) for client in range(clients)], dtype=np.float64)
         # the k smallest of E_i / w_i, E_i exponential, are such a draw (Efraimidis and Spirakis)
         with np.errstate(divide="ignore"):
-            keys = rng.standard_exponential(clients) / weights
+            keys = exponentials(rng, clients) / weights
         return tuple(sorted(int(client) for client in np.argsort(keys, kind="stable")[:per_round]))

@@ -31,7 +31,7 @@ class Adaptive(ServerOptimizer):
 
     def start(self, w: Tensor) -> Vectors:
         zero = torch.zeros_like(w, dtype=torch.float64)
-        return {"m": zero, "v": zero + self.tau**2}
+        return {"m": zero, "v": zero + self.tau * self.tau}
 
     def second_moment(self, v: Tensor, square: Tensor) -> Tensor:
         """v after a round in which the pseudo-gradient's square was this."""

@@ -16,7 +16,7 @@ from fedtrip.layout import Travelling
 from fedtrip.methods.interface import Correction, ExtraLoss, Memory, Method
 from fedtrip.optimizers._clip import Clip
 from fedtrip.optimizers.interface import Optimizer
-from fedtrip.randomness import stream, torch_seed
+from fedtrip.randomness import permutation, stream, torch_seed
 from fedtrip.tasks.interface import Task
 from fedtrip.training.prepared_model import PreparedModel
 from fedtrip.training.trainer import FROZEN_BATCH, Training
@@ -151,7 +151,7 @@ class ClientLocal:
     def _order(self) -> Tensor:
         """The samples of every epoch in a new order, a function of seed, round and client alone."""
         generator = stream(self.settings.seed, "batches", self.round, self._job.client)
-        epochs = [generator.permutation(len(self.labels)) for _ in range(self.settings.epochs)]
+        epochs = [permutation(generator, len(self.labels)) for _ in range(self.settings.epochs)]
         return torch.from_numpy(np.stack(epochs))
 
     def _first_state(self) -> Vectors:
