@@ -137,7 +137,7 @@ def test_toml_and_back(tmp_path):
         select="available:0.5",
         upload_codec={"name": "topk:0.1", "feedback": False}, combine="trimmed:0.2",
         server_optimizer={"name": "yogi", "lr": 0.1}, attack={"name": "corrupt:1.0", "dropout": 0.1}, eval_every=4,
-        target=0.6, stop_at_target=True, snapshot=(1, 12), seed=2**63 - 1,
+        target=0.6, stop_at_target=True, snapshot=(1, 12), seed=2**63 - 1, compute="native-evaluation",
     )  # fmt: skip
     again = written(experiment, tmp_path)
     assert again == experiment

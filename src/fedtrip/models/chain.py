@@ -155,6 +155,16 @@ class _Followed:
 
 def _follow(module: nn.Module, sample_shape: tuple[int, ...], training: bool) -> _Followed:
     """Trace a copy of the module in one of its modes, and make layers of its calls."""
+    starts, start = {}, 0
+    for name, parameter in module.named_parameters():
+        starts[name] = start
+        start += parameter.numel()
+    followed = _Followed(ChainBuilder(tuple(sample_shape), starts, is_flat=len(sample_shape) == 1))
+    if type(module) in MODULES:  # a single layer, which tracing would look into
+        followed.sizes = [math.prod(sample_shape)]
+        followed.begins[""] = 0
+        MODULES[type(module)](followed.builder, "", module)
+        return followed
     module = copy.deepcopy(module).train(training)
     before = _attributes(module)
     try:
@@ -164,11 +174,6 @@ def _follow(module: nn.Module, sample_shape: tuple[int, ...], training: bool) ->
         raise NotAChain(f"it cannot be traced: {' '.join(str(problem).split())[:100]}") from None
     if _attributes(module) != before:
         raise NotAChain("its forward pass changes the module")
-    starts, start = {}, 0
-    for name, parameter in module.named_parameters():
-        starts[name] = start
-        start += parameter.numel()
-    followed = _Followed(ChainBuilder(tuple(sample_shape), starts, is_flat=len(sample_shape) == 1))
     _add_calls(followed, module, graph.nodes)
     return followed
 
@@ -196,6 +201,8 @@ def _add_calls(followed: _Followed, module: nn.Module, nodes: Iterable[fx.Node])
             continue
         elif _is_batch(node):
             batch.add(node)
+        elif node.op == "get_attr":
+            raise NotAChain(f"its forward pass uses '{node.target}' in a way of its own")
         elif not node.args or node.args[0] is not last:
             raise NotAChain(f"it is no straight line of layers at '{node.name}'")
         elif node.op == "output":
