@@ -198,7 +198,7 @@ def test_the_teacher_has_no_dropout_and_the_student_has(monkeypatch):
         return distillation_loss(teacher, student, temperature)
 
     monkeypatch.setattr("fedtrip.methods.fedgkd.distillation_loss", spy)
-    setting = Setting(module=module, pairs=samples([9]), per_round=1, rounds=2, batch_size=9, lr=0.2)
+    setting = Setting(module=module, pairs=samples([9]), per_round=1, rounds=2, batch_size=9, lr=0.2, compute="torch")
     setting.run("fedgkd", models=1)
     taught = setting.but(rounds=1).run("fedgkd").module  # the aggregate of round 1, in eval mode
     ((teacher, student),) = seen

@@ -59,6 +59,7 @@ class Setting:
     local_epochs: int = 1
     weight_decay: float = 0.0
     keep_optimizer_state: bool = False
+    compute: str = "auto"
     seed: int = 175
     """its six rounds have newcomers after the first and clients that come back after 1, 2, 3 and 4 rounds"""
 
@@ -77,6 +78,7 @@ class Setting:
             local_epochs=self.local_epochs,
             weight_decay=self.weight_decay,
             keep_optimizer_state=self.keep_optimizer_state,
+            compute=self.compute,
             seed=self.seed,
             eval_every=self.rounds,
         )

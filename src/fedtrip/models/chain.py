@@ -23,7 +23,7 @@ from fedtrip.models.chain_layers import FUNCTIONS, METHODS, MODULES, ChainBuilde
 from fedtrip.models.check import has_hooks, left_as_it_is
 from fedtrip.models.representation import representation_layer
 from fedtrip.native.chain import Kind, Layer, NativeChain
-from fedtrip.randomness import stream
+from fedtrip.randomness import stream, uniforms
 
 TRIAL, TOLERANCE = 3, 1e-3
 """Samples with which a chain is tried, and how far its outputs may be from the module's, beside the largest of them."""
@@ -99,8 +99,8 @@ def trace_chain(
 
 def check_by_trial(chain: Chain, module: nn.Module) -> None:
     """Compare the native outputs with the module's own, on random inputs: whatever was traced wrongly is found here."""
-    drawn = stream(0, "trial of a chain").random((TRIAL, *chain.sample_shape))
-    x = torch.from_numpy(2 * drawn - 1).to(torch.float32)
+    drawn = uniforms(stream(0, "trial of a chain"), TRIAL * math.prod(chain.sample_shape))
+    x = torch.from_numpy(2 * drawn - 1).to(torch.float32).view(TRIAL, *chain.sample_shape)
     with left_as_it_is(module), torch.random.fork_rng(devices=[]), torch.no_grad():
         expected = module.eval()(x)
     try:
