@@ -86,6 +86,7 @@ DAMAGES = {
         "gflops of truth": summary_with(gflops_per_round=True),
         "acceleration": summary_with(acceleration=7),
         "accelerations": summary_with(acceleration=[7]),
+        "kernels": summary_with(kernels=7),
         "versions": summary_with(versions={"torch": {"a": [1]}}),
         "a list": "[]",
     },

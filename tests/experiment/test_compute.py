@@ -16,7 +16,10 @@ from fedtrip.comparison.comparable import settings_of
 from fedtrip.errors import UserError
 from fedtrip.experiment import compute
 from fedtrip.experiment.compute import decide
-from fedtrip.experiment.federation import prepare
+from fedtrip.experiment.federation import PackedFederation, prepare
+from fedtrip.flower.own_data import node_federation, server_federation
+from fedtrip.native import chain
+from fedtrip.training.workbench import Workbench
 
 SMALL = {"rounds": 4, "samples_per_client": 60}
 
@@ -177,8 +180,6 @@ def test_variants_that_compute_differently_may_be_compared():
 
 
 def test_a_federation_that_is_handed_over_keeps_the_decision():
-    from fedtrip.experiment.federation import PackedFederation
-
     federation = prepare(Experiment(**SMALL))
     again = PackedFederation.of(federation).with_data(federation.dataset)
     assert again.experiment.compute == "native"
@@ -186,11 +187,22 @@ def test_a_federation_that_is_handed_over_keeps_the_decision():
 
 def test_a_process_without_the_library_refuses_work_that_needs_it(monkeypatch):
     """What a pool's or Ray's worker on another machine does first."""
-    from fedtrip.native import chain
-    from fedtrip.training.workbench import Workbench
-
     federation = prepare(Experiment(**SMALL))
     monkeypatch.setattr(chain, "library", lambda: None)
     monkeypatch.setattr(chain, "why_missing", lambda: "there is none")
     with pytest.raises(UserError, match="computed by the native library, which is missing here: there is none"):
         Workbench(federation)
+
+
+def test_a_node_computes_as_the_server_decided_or_refuses(monkeypatch):
+    random = torch.Generator().manual_seed(0)
+    x, y = torch.rand(12, 6, generator=random), torch.arange(12) % 3
+    described = Experiment(dataset="nodes", clients=2, mean=0.5, std=0.3)
+    server = server_federation(described, (x, y))
+    assert server.experiment.compute == "native"
+    told = Experiment.from_text(server.experiment.to_toml())  # what every message to a node says
+    assert node_federation(told, (x, y), 3, (6,)).experiment == server.experiment
+    monkeypatch.setattr(compute, "library", lambda: None)
+    with pytest.raises(UserError, match="compute is 'native', which cannot be here: the native library is missing"):
+        node_federation(told, (x, y), 3, (6,))
+    assert server_federation(described, (x, y)).experiment.compute == "torch"

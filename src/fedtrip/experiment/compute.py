@@ -30,13 +30,17 @@ def decide(
     try:
         if library() is None:
             raise NotAChain(f"the native library is missing: {why_missing()}")
-        decided = _faster(module, sample_shape, tapped, representation) if compute == "auto" else compute
+        chain = trace_chain(module, sample_shape)
+        decided = _faster(chain) if compute == "auto" else compute
         if decided != "torch":
-            check_by_trial(chain_for(decided, module, sample_shape, tapped, representation), module)
+            check_by_trial(chain, module)
     except NotAChain as why:
-        if compute == "auto":
-            return "torch"
-        raise UserError(f"compute is '{compute}', which cannot be here: {why}; accepted: auto or torch") from None
+        return _without(compute, "torch", why)
+    if decided == "native" and tapped:
+        try:
+            trace_chain(module, sample_shape, tapped=True, representation=representation)
+        except NotAChain as why:
+            return _without(compute, "native-evaluation", why)
     return decided
 
 
@@ -44,26 +48,26 @@ def chain_for(
     decided: DecidedCompute,
     module: nn.Module,
     sample_shape: tuple[int, ...],
+    *,
     tapped: bool,
     representation: str | None,
-) -> Chain:
-    """The chain that is computed natively; only a chain that is trained needs the representation."""
-    return trace_chain(
-        module, sample_shape, tapped=tapped and decided == "native", representation=representation
-    )  # fmt: skip
+) -> Chain | None:
+    """What of the module is computed natively; only a chain that is trained needs the representation."""
+    if decided == "torch":
+        return None
+    return trace_chain(module, sample_shape, tapped=tapped and decided == "native", representation=representation)
 
 
-def _faster(
-    module: nn.Module, sample_shape: tuple[int, ...], tapped: bool, representation: str | None
-) -> DecidedCompute:
-    """The faster way for a module; raises `NotAChain` if there is no choice."""
-    widest = trace_chain(module, sample_shape).widest_convolution
+def _faster(chain: Chain) -> DecidedCompute:
+    """What is faster for a chain."""
+    widest = chain.widest_convolution
     if widest >= EVALUATES_BELOW:
         return "torch"
-    if widest >= TRAINS_BELOW:
-        return "native-evaluation"
-    try:
-        chain_for("native", module, sample_shape, tapped, representation)
-    except NotAChain:
-        return "native-evaluation"
-    return "native"
+    return "native" if widest < TRAINS_BELOW else "native-evaluation"
+
+
+def _without(compute: Compute, instead: DecidedCompute, why: NotAChain) -> DecidedCompute:
+    """What `auto` takes where the engine cannot compute a module; refused where more was demanded."""
+    if compute == "auto":
+        return instead
+    raise UserError(f"compute is '{compute}', which cannot be here: {why}; accepted: auto or torch") from None

@@ -7,7 +7,6 @@ from typing import Self
 
 from fedtrip.experiment.compute import chain_for
 from fedtrip.experiment.federation import Federation
-from fedtrip.models.chain import Chain
 from fedtrip.native.library import kernels
 from fedtrip.training.costs import PassCost, pass_cost
 from fedtrip.training.flat_model import FlatModel
@@ -37,9 +36,7 @@ class PreparedModel:
         tapped, representation = federation.method.needs_representation, experiment.representation
         shape = federation.dataset.sample_shape
         cost = pass_cost(module, shape)  # first: its copy is gone when the flat model is made
-        chain: Chain | None = None
-        if experiment.compute != "torch":
-            chain = chain_for(experiment.compute, module, shape, tapped, representation)
+        chain = chain_for(experiment.compute, module, shape, tapped=tapped, representation=representation)
         if chain is not None and experiment.compute == "native":
             flat = FlatModel(module, shape, chain=chain)
             native = NativeTrainer(flat, chain, task)
