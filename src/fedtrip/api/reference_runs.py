@@ -80,7 +80,9 @@ def reference_runs() -> dict[str, ReferenceRun]:
         "median, weighted selection": {"combine": "median", "select": "weighted", "partition": "orthogonal:2"},
         "trimmed mean, yogi on the server": {"combine": "trimmed:0.34", "server_optimizer": "yogi", "partition": "iid"},
     }  # fmt: skip
-    return runs | {f"digits, mlp, {name}": ReferenceRun({"method": "fedavg", **fields}) for name, fields in others.items()}
+    return runs | {
+        f"digits, mlp, {name}": ReferenceRun({"method": "fedavg", **fields}) for name, fields in others.items()
+    }
 
 
 def known_bits() -> dict[str, str]:
