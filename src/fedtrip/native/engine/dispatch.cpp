@@ -60,6 +60,11 @@ int guarded(Work work) {
   }
 }
 
+// Some of the samples that a caller names, from number `first` on.
+Batch part_of(const Handle& h, const float* x, const int64_t* rows, int64_t first, int64_t count) {
+  return {rows ? x : x + first * h.plan.shapes[0].size(), rows ? rows + first : nullptr, count};
+}
+
 void train_step(Handle& h, const Batch& batch, const int64_t* labels, const Dropout& dropout) {
   const int64_t classes = h.plan.outputs();
   h.outputs.resize(batch.n * classes);
@@ -122,14 +127,14 @@ int fedtrip_chain_evaluate(void* chain, const float* w, const float* x, const in
                            int64_t n, double* loss, int64_t* hits) {
   return guarded([&] {
     Handle& h = handle(chain);
-    const int64_t size = h.plan.shapes[0].size(), classes = h.plan.outputs(), most = h.chain->evaluation_batch();
+    const int64_t classes = h.plan.outputs(), most = h.chain->evaluation_batch();
     h.kept = 0;
     h.chain->load(w);
     *loss = 0;
     *hits = 0;
     for (int64_t done = 0; done < n; done += most) {
       const int64_t count = std::min(most, n - done);
-      const Batch part{rows ? x : x + done * size, rows ? rows + done : nullptr, count};
+      const Batch part = part_of(h, x, rows, done, count);
       h.outputs.resize(count * classes);
       h.chain->forward(part, nullptr, false);
       h.chain->copy_outputs(h.outputs.data());
@@ -146,9 +151,14 @@ int fedtrip_chain_forward(void* chain, const float* w, const float* x, const int
     if (tapped && h.plan.tap < 0) throw std::invalid_argument("the chain has no tap");
     h.kept = mode == FEDTRIP_OUTPUTS ? 0 : n;
     h.chain->load(w);
-    h.chain->forward({x, rows, n}, mode == FEDTRIP_TRAINING ? &dropout : nullptr, h.kept > 0);
-    h.chain->copy_outputs(outputs);
-    if (tapped) h.chain->copy_tap(tapped);
+    // What is not kept need not be in memory at once.
+    const int64_t most = mode == FEDTRIP_OUTPUTS ? h.chain->evaluation_batch() : n;
+    for (int64_t done = 0; done < n; done += most) {
+      const int64_t count = std::min(most, n - done);
+      h.chain->forward(part_of(h, x, rows, done, count), mode == FEDTRIP_TRAINING ? &dropout : nullptr, h.kept > 0);
+      h.chain->copy_outputs(outputs + done * h.plan.outputs());
+      if (tapped) h.chain->copy_tap(tapped + done * h.plan.shapes[h.plan.tap].size());
+    }
   });
 }
 
