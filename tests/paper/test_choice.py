@@ -22,7 +22,7 @@ def run(rounds, final, seed):
     records = tuple(
         dataclasses.replace(record, round=n + 1, scores={"accuracy": a, "loss": 1.0}) for n, a in enumerate(accuracies)
     )
-    return History(experiment, ACCURACY, records, None, None, ())
+    return History(experiment, ACCURACY, records, None, None, (), None)
 
 
 class Made(Findings):

@@ -54,7 +54,7 @@ def ended_in(rounds, seed, method):
         dataclasses.replace(record, round=n + 1, scores={"accuracy": 0.95 if n + 1 >= rounds else 0.1, "loss": 1.0})
         for n in range(100)
     )
-    return fedtrip.runs.history.History(experiment, ACCURACY, records, None, None, ())
+    return fedtrip.runs.history.History(experiment, ACCURACY, records, None, None, (), None)
 
 
 class Made(Findings):

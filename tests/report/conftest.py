@@ -34,7 +34,7 @@ def make_runs() -> MakeRuns:
                 )
                 for t, accuracy in enumerate(_accuracies(round_reached), 1)
             )
-            runs.append(History(experiment, ACCURACY, records, ended, 0.5, ()))
+            runs.append(History(experiment, ACCURACY, records, ended, 0.5, (), None))
         return runs
 
     return make

@@ -39,9 +39,10 @@ def to_show(experiment: Experiment) -> Experiment:
 
     A model that the native engine trained can be looked at without it.
     """
-    compute = "torch" if experiment.compute == "torch" else "auto"
+    fields = {name: getattr(experiment, name) for name in experiment.model_fields_set}
     rules = {name: family.default for name, family in FAMILIES.items() if name not in TO_SHOW}
-    return experiment.but(**rules, compute=compute)
+    compute = "torch" if experiment.compute == "torch" else "auto"
+    return Experiment(**{**fields, **rules, "compute": compute})
 
 
 def to_score(experiment: Experiment) -> Experiment:

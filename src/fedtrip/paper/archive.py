@@ -137,11 +137,10 @@ def _setting_of_first(experiment: Experiment) -> str:
         momentum=rules.momentum,
         target=_target(experiment) if experiment.stop_at_target else None,
         snapshot=(),
-        compute="auto",
         samples_per_client=experiment.samples_per_client or (known.samples_per_client if known is not None else None),
     )
     choices, usual = rules.choices(), _usual_choices()
-    kept = complete.model_dump(mode="json", exclude_defaults=True, exclude=set(choices))
+    kept = complete.model_dump(mode="json", exclude_defaults=True, exclude={*choices, "compute"})
     if known is not None and experiment.mean is None:
         kept |= _normalisation(experiment.dataset)
     named = {name: choice.as_toml() for name, choice in choices.items() if name == "method" or choice != usual[name]}
