@@ -8,6 +8,7 @@ them at once.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from fedtrip.combining.interface import Combine
 from fedtrip.methods.interface import Method, Upload, Uploads
-from fedtrip.vectors import Vectors
+from fedtrip.vectors import Vectors, copied
 
 PART = 2**20
 """Numbers that are added at once."""
@@ -46,8 +47,11 @@ class Tally:
         """How many uploads there are."""
         return len(self._weights)
 
-    def add(self, upload: Upload) -> None:
-        """Take an accepted upload; they come in client order, so that no engine can change a bit of the sums."""
+    def add(self, upload: Upload, *, is_borrowed: bool = False) -> None:
+        """Take an accepted upload; they come in client order, so that no engine can change a bit of the sums.
+
+        Of one that `is_borrowed` nothing is kept but copies.
+        """
         weight = float(upload.samples) if self._method.weighting == "samples" else 1.0
         self._weights.append(weight)
         if self._combine.is_mean:
@@ -57,9 +61,9 @@ class Tally:
             _add(self._plain_sums, name, upload[name], 1.0)
         if COUNTERS in upload.vectors and self._combine.is_mean:
             counters = upload[COUNTERS]
-            self._counters = counters if self._counters is None else torch.maximum(self._counters, counters)
+            self._counters = counters.clone() if self._counters is None else torch.maximum(self._counters, counters)
         if self._keeps:
-            self.kept.append(upload)
+            self.kept.append(replace(upload, vectors=copied(upload.vectors)) if is_borrowed else upload)
 
     def combined(self, state: Vectors, rng: np.random.Generator) -> tuple[Uploads, Vectors, Vectors]:
         """What the method gets, the module's buffers after the exchange, and the state of the rule of combining."""

@@ -76,6 +76,9 @@ class Outcome:
     """serialised size of what came back"""
     remote: bool = False
     """whether it comes from another machine, which may send anything, and not from the method's code on this one"""
+    is_borrowed: bool = False
+    """whether its vectors lie in memory that the engine uses again: they are valid until the next outcome is asked for,
+    and who keeps one copies it"""
 
 
 class Samples(NamedTuple):
