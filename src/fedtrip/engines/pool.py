@@ -13,11 +13,12 @@ from multiprocessing.connection import wait
 from typing import Generic
 
 from fedtrip.engines.base import added
-from fedtrip.engines.handover import Handover, share_data
+from fedtrip.engines.handover import share_data, shared_dataset
 from fedtrip.engines.phases import HELD_BYTES, ClientPhase, Phase, Result, ScoringPhase
 from fedtrip.engines.pool_worker import PoolWorker
 from fedtrip.engines.process import TICK, WorkerLost, lost_for_good
 from fedtrip.engines.shared import SharedBlock
+from fedtrip.engines.shared_pickle import SharedPickle
 from fedtrip.engines.shares import shares
 from fedtrip.errors import UserError
 from fedtrip.experiment.federation import Federation, PackedFederation
@@ -53,17 +54,18 @@ class PoolEngine:
     """Workers that live as long as the run; one that dies is replaced and its work done again."""
 
     def __init__(self, federation: Federation, workers: int, prepared: PreparedModel | None = None) -> None:
-        self._data, self._broadcast = SharedBlock(), SharedBlock()
+        self._data, self._module, self._broadcast = SharedBlock(), SharedBlock(), SharedBlock()
         self._workers: list[PoolWorker] = []
         self._lost_at_start = 0
         self._phases = 0
         self._samples = federation.partition.samples
         try:
-            shared = share_data(federation.dataset, self._data)
-            self._work = Handover(PackedFederation.of(federation), shared)
-            self._here = Workbench(self._work.federation(), prepared)
+            data, packed = share_data(federation.dataset, self._data), PackedFederation.of(federation)
+            self._work = SharedPickle.of(packed, self._module), data, self._broadcast
+            self._here = Workbench(packed.with_data(shared_dataset(data)), prepared)
+            self._here.give_back()
             for _ in range(workers):
-                self._workers.append(PoolWorker(self._work, self._broadcast))
+                self._workers.append(PoolWorker(*self._work))
         except BaseException:
             self.close()
             raise
@@ -96,8 +98,8 @@ class PoolEngine:
         for worker in self._workers:
             worker.stop()
         self._workers = []
-        self._broadcast.close()
-        self._data.close()
+        for block in (self._broadcast, self._module, self._data):
+            block.close()
 
     def _results(self, phase: Phase[Result]) -> Iterator[Result]:
         """Do the pieces of a phase on whichever worker is free; each result when it and all before it are there.
@@ -122,6 +124,7 @@ class PoolEngine:
             else:
                 number = run.waiting.pop(0)
                 run.results[number] = phase.here(number, self._here)
+                self._here.give_back()
 
     def _hand_out(self, run: _UnderWay[Result]) -> None:
         """Give the workers what they are to do next."""
@@ -205,4 +208,4 @@ class PoolEngine:
 
     def _replace(self, worker: PoolWorker) -> None:
         worker.stop()
-        self._workers[self._workers.index(worker)] = PoolWorker(self._work, self._broadcast)
+        self._workers[self._workers.index(worker)] = PoolWorker(*self._work)

@@ -6,10 +6,12 @@ from collections import deque
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from fedtrip.engines.handover import Handover
+from fedtrip.engines.handover import SharedData, shared_dataset
 from fedtrip.engines.phases import ClientAnswer, ClientPiece, Phase, Result, ScoringPiece, part
 from fedtrip.engines.process import WorkerProcess, answer, request
 from fedtrip.engines.shared import SharedBlock
+from fedtrip.engines.shared_pickle import SharedPickle
+from fedtrip.experiment.federation import PackedFederation
 from fedtrip.methods.interface import Memory
 from fedtrip.training.client import Job
 from fedtrip.training.workbench import Question, Workbench
@@ -31,11 +33,15 @@ class PoolWorker:
     neither holds anything they are written from the beginning again.
     """
 
-    def __init__(self, work: Handover, broadcast: SharedBlock) -> None:
+    def __init__(self, packed: SharedPickle[PackedFederation], data: SharedData, broadcast: SharedBlock) -> None:
         self._inbox, self._outbox = SharedBlock(), SharedBlock()
         blocks = [broadcast.descriptor, self._inbox.descriptor, self._outbox.descriptor]
         self.process = WorkerProcess(
-            "fedtrip.engines.pool_worker:serve", work, blocks, descriptors=(*blocks, work.data.descriptor)
+            "fedtrip.engines.pool_worker:serve",
+            packed,
+            data,
+            blocks,
+            descriptors=(packed.descriptor, data.descriptor, *blocks),
         )
         self.ready = False
         self.under_way: deque[int] = deque()
@@ -64,10 +70,10 @@ class PoolWorker:
         self._outbox.close()
 
 
-def serve(connection: Connection, work: Handover, blocks: list[int]) -> None:
+def serve(connection: Connection, packed: SharedPickle[PackedFederation], data: SharedData, blocks: list[int]) -> None:
     """In the worker process: do what comes until the parent closes the connection."""
     broadcast, inbox, outbox = (SharedBlock(descriptor) for descriptor in blocks)
-    bench = Workbench(work.federation())
+    bench = Workbench(packed.content().with_data(shared_dataset(data)))
     answer(connection, "ready")
     while True:
         message: Message = request(connection)
@@ -82,6 +88,7 @@ def serve(connection: Connection, work: Handover, blocks: list[int]) -> None:
                 memory = Memory.unpacked(inbox.read(piece.memory), piece.last_round)
                 job = Job(piece.client, piece.round, piece.exchange, received, memory)
                 answer(connection, _performed(bench, job, outbox))
+                bench.give_back_freed()
 
 
 def _performed(bench: Workbench, job: Job, outbox: SharedBlock) -> ClientAnswer:

@@ -66,10 +66,13 @@ class Tally:
             self.kept.append(replace(upload, vectors=copied(upload.vectors)) if is_borrowed else upload)
 
     def combined(self, state: Vectors, rng: np.random.Generator) -> tuple[Uploads, Vectors, Vectors]:
-        """What the method gets, the module's buffers after the exchange, and the state of the rule of combining."""
+        """What the method gets, the module's buffers after the exchange, and the state of the rule of combining.
+
+        To be asked for once: the sums are its caller's then.
+        """
         total = sum(self._weights)
         if self._combine.is_mean:
-            means = {name: vector.div_(total) for name, vector in self._sums.items()}
+            means = {name: self._sums.pop(name).div_(total) for name in list(self._sums)}  # no longer held here
         else:
             means, state = self._robust_means([weight / total for weight in self._weights], state, rng)
         buffers: Vectors = {}
@@ -80,7 +83,8 @@ class Tally:
         elif not self._combine.is_mean and COUNTERS in self.kept[0].vectors:
             buffers[COUNTERS] = torch.stack([upload[COUNTERS] for upload in self.kept]).median(dim=0).values
         kept = tuple(self.kept) if self._method.needs_each else ()
-        return Uploads(self.count, means, self._plain_sums, kept), buffers, state
+        totals, self._plain_sums = self._plain_sums, {}
+        return Uploads(self.count, means, totals, kept), buffers, state
 
     def _robust_means(self, weights: list[float], state: Vectors, rng: np.random.Generator) -> tuple[Vectors, Vectors]:
         """What another rule than the mean makes of the differences to what was received, added to it."""

@@ -173,6 +173,7 @@ class ClientLocal:
         operations = optimizer.operations + (settings.weight_decay > 0) + (correction.operations() if correction else 0)
         self.macs += self._cost.training * settings.epochs * len(self.labels) + self.steps * operations * w.numel()
         self._keep_state(state)
+        del state  # before the model is copied: not both at once
         return flat.model()
 
     def _direction(

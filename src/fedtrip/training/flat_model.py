@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from fedtrip.layout import Layout, Part
 from fedtrip.training.accelerate import accelerate, in_order
 from fedtrip.training.dense import dense_chain
+from fedtrip.training.lazy_memory import LazyVector, give_back_freed
 from fedtrip.vectors import Vectors
 
 
@@ -31,8 +32,8 @@ class FlatModel:
         orders = accelerated.storage_orders
         parameters = [p for p in self.module.parameters() if p.requires_grad]
         size = sum(p.numel() for p in parameters)
-        self.w = torch.empty(size)
-        self.g = torch.zeros(size)
+        self._vectors = LazyVector(size), LazyVector(size)
+        self.w, self.g = (vector.tensor for vector in self._vectors)
         self._places: list[tuple[slice, tuple[int, ...] | None]] = []
         start = 0
         for parameter in parameters:
@@ -82,6 +83,7 @@ class FlatModel:
 
     def model(self) -> Vectors:
         """A copy of the current model as named vectors."""
+        give_back_freed(self.w)
         return {"w": self.w.clone(), **_buffer_vectors([*self._floats, *self._integers])}
 
     def model_of(self, module: nn.Module) -> Vectors:
@@ -102,6 +104,11 @@ class FlatModel:
             _spread(model.get("counters"), self._integers)
             for buffer, initial in self._others:
                 buffer.copy_(initial)
+
+    def give_back(self) -> None:
+        """Free the memory of w and g until the next model is loaded."""
+        for vector in self._vectors:
+            vector.give_back()
 
     def state_dict(self, model: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The module's state dict with this model in it, each tensor contiguous and its own."""

@@ -8,6 +8,7 @@ from typing import Self
 from fedtrip.experiment.federation import Federation
 from fedtrip.training.costs import PassCost, pass_cost
 from fedtrip.training.flat_model import FlatModel
+from fedtrip.training.lazy_memory import give_back_freed
 
 
 @dataclass(frozen=True)
@@ -24,4 +25,6 @@ class PreparedModel:
         watched = federation.experiment.representation if federation.method.needs_representation else None
         shape = federation.dataset.sample_shape
         cost = pass_cost(federation.module, shape)  # first: its copy is gone when the flat model is made
-        return cls(FlatModel(federation.module, shape, watched), cost)
+        flat = FlatModel(federation.module, shape, watched)
+        give_back_freed(flat.w)
+        return cls(flat, cost)

@@ -14,6 +14,7 @@ from fedtrip.experiment.federation import Federation
 from fedtrip.layout import Travelling
 from fedtrip.tasks.interface import Sums
 from fedtrip.training.client import FROZEN_BATCH, ClientLocal, Job, LocalSettings, Outcome, perform
+from fedtrip.training.lazy_memory import give_back_freed
 from fedtrip.training.prepared_model import PreparedModel
 from fedtrip.vectors import Vectors
 
@@ -94,6 +95,14 @@ class Workbench:
                 outputs = torch.cat([self._flat.logits(x) for x in parts])
                 scores.append(self._settings.task.sums(outputs, goals[rows]))
         return scores
+
+    def give_back(self) -> None:
+        """Free the memory of the module's vectors until the next work: nothing of them is needed for it."""
+        self._flat.give_back()
+
+    def give_back_freed(self) -> None:
+        """Free what the last work left behind."""
+        give_back_freed(self._flat.w)
 
     def _samples(self, client: int) -> tuple[Tensor, Tensor]:
         """A client's normalised inputs and its labels, kept for its next turn as long as there is room."""
