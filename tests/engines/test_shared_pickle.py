@@ -19,7 +19,7 @@ class Tied(nn.Module):
         self.register_buffer("row", self.table[1])
         self.register_buffer("count", torch.tensor(7))
         self.register_buffer("nothing", torch.empty(0))
-        self.register_buffer("half", torch.ones(3, dtype=torch.bfloat16))
+        self.register_buffer("brain", torch.ones(3, dtype=torch.bfloat16))
         self.note = "a word"
 
 

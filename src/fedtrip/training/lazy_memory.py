@@ -18,8 +18,8 @@ class LazyVector:
 
     def __init__(self, size: int) -> None:
         private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if sys.platform != "win32" else {}
-        self._pages = mmap.mmap(-1, max(1, size) * 4, **private)
-        self.tensor: Tensor = torch.frombuffer(self._pages, dtype=torch.float32, count=size)
+        self._pages = mmap.mmap(-1, 4 * size, **private)
+        self.tensor: Tensor = torch.frombuffer(self._pages, dtype=torch.float32)
 
     def give_back(self) -> None:
         """Free the memory: the vector is one of zeros again, where the system can do so."""
