@@ -70,7 +70,7 @@ def reference_runs() -> dict[str, ReferenceRun]:
     for name in ("fedtrip", "moon"):
         runs[f"images, cnn, {name}"] = ReferenceRun({"method": name, "model": "cnn", "rounds": 2}, images=True)
     runs["images, every kind of layer"] = ReferenceRun({"method": "fedavg"}, _every_layer, images=True)
-    others = {
+    others: dict[str, dict[str, Any]] = {
         "adam, cosine, clip": {"optimizer": "adam", "lr_schedule": "cosine", "clip": "1"},
         "adamw, exponential, weight decay": {
             "optimizer": "adamw", "lr_schedule": "exponential:0.9", "weight_decay": 0.01,

@@ -90,11 +90,11 @@ class Workbench:
 
     def give_back(self) -> None:
         """Free the memory of the module's vectors until the next work: nothing of them is needed for it."""
-        self._flat.give_back()
+        self._model.flat.give_back()
 
     def give_back_freed(self) -> None:
         """Free what the last work left behind."""
-        give_back_freed(self._flat.w)
+        give_back_freed(self._model.flat.w)
 
     def _samples(self, client: int) -> tuple[Tensor, Tensor]:
         """A client's normalised inputs and its labels, kept for its next turn as long as there is room."""
