@@ -83,7 +83,8 @@ class Travelling:
     """
 
     def __init__(self, layout: Layout, stays: Collection[str]) -> None:
-        masks = {vector: layout.mask(stays, vector) for vector in ("w", "buffers", "counters")}
+        vectors = ("w", "buffers", "counters") if stays else ()  # a mask is a quarter of a model
+        masks = {vector: layout.mask(stays, vector) for vector in vectors}
         self._stays = {vector: marks for vector, marks in masks.items() if bool(marks.any())}
         self._size = layout.size("w")
 

@@ -33,6 +33,12 @@ def size_in_bytes(vectors: Mapping[str, Tensor]) -> int:
     return sum(vector.nbytes for vector in vectors.values())
 
 
+def copied(vectors: Mapping[str, Tensor]) -> Vectors:
+    """The vectors in memory of their own; one that has two names is copied once."""
+    copies = {id(vector): vector.clone() for vector in vectors.values()}
+    return {name: copies[id(vector)] for name, vector in vectors.items()}
+
+
 def is_finite(vectors: Mapping[str, Tensor]) -> bool:
     """Whether every number is finite."""
     floats = [vector for vector in vectors.values() if vector.is_floating_point()]

@@ -1,5 +1,8 @@
 """Each job with what it received itself, several questions at once, and work that nobody waits for any more."""
 
+import os
+import signal
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -7,6 +10,7 @@ import torch
 from test_pool import Nobody, with_method
 
 import fedtrip
+from fedtrip.engines import pool as pool_module
 from fedtrip.engines.pool import PoolEngine
 from fedtrip.engines.serial import SerialEngine
 from fedtrip.experiment.description import Experiment
@@ -132,12 +136,65 @@ def test_work_that_is_begun_later_than_it_was_asked_for(federation, engines):
     assert told(late) == told(serial.work(jobs))
 
 
-def test_what_a_worker_hands_over_is_not_overwritten_by_its_next_work(federation, engines):
-    _, pool = engines
+@pytest.mark.parametrize("held_bytes", [0, pool_module.HELD_BYTES], ids=["one at a time", "many at once"])
+def test_what_a_worker_hands_over_stays_until_the_next_is_asked_for(federation, engines, monkeypatch, held_bytes):
+    monkeypatch.setattr(pool_module, "HELD_BYTES", held_bytes)
+    serial, pool = engines
+    received = models(federation, 6)
+    for jobs in (jobs_with(received), jobs_with([received[0]] * 6)):
+        expected, found = told(serial.work(jobs)), []
+        for outcome in pool.work(jobs):
+            assert outcome.is_borrowed or held_bytes == 0  # one whose turn had not come may have had to make room
+            time.sleep(0.05)  # the workers go on meanwhile
+            found += told([outcome])
+        assert found == expected
+
+
+def test_what_comes_in_its_turn_is_taken_where_it_lies_also_where_memory_is_short(federation, monkeypatch):
+    monkeypatch.setattr(pool_module, "HELD_BYTES", 0)
+    with one_thread():
+        pool = PoolEngine(federation, 1)
+        try:
+            pool.wait_until_ready()
+            assert all(outcome.is_borrowed for outcome in pool.work(jobs_with(models(federation, 4))))
+        finally:
+            pool.close()
+
+
+def test_a_large_client_is_begun_first_and_its_outcome_waits_for_its_turn(blobs, batch_norm_model):
+    sizes = [6, 6, 30, 8]
+    data = fedtrip.from_arrays(
+        blobs["x_train"][:50], blobs["y_train"][:50], blobs["x_test"], blobs["y_test"],
+        client_train=torch.repeat_interleave(torch.arange(4), torch.tensor(sizes)),
+    )  # fmt: skip
+    experiment = Experiment(method="fedavg", partition="given", clients=4, per_round=4, batch_size=4, rounds=1)
+    federation = prepare(experiment, data=data, model=batch_norm_model)
+    begun = []
+
+    def watched(send):
+        return lambda message: (begun.append([piece.client for piece in message.pieces]), send(message))
+
+    with one_thread():
+        pool, serial = PoolEngine(federation, 2), SerialEngine(federation)
+        try:
+            pool.wait_until_ready()
+            for worker in pool._workers:
+                worker.process.send = watched(worker.process.send)
+            jobs = jobs_with([initial_state(federation, ClientStore()).server.model] * 4)
+            assert told(pool.work(jobs)) == told(serial.work(jobs))
+        finally:
+            pool.close()
+    assert begun == [[2], [3, 0], [1]]  # 30 for one, 8 and 6 for the other, the last for who is free first
+
+
+def test_outcomes_of_a_worker_that_dies_afterwards_are_still_good(federation, engines):
+    serial, pool = engines
     jobs = jobs_with(models(federation, 6))
-    first = next(outcomes := pool.work(jobs))
-    before = bits(first.upload), bits(first.memory.packed())
-    list(outcomes)
-    list(pool.work(jobs[::-1]))
-    assert (bits(first.upload), bits(first.memory.packed())) == before
-    assert all(v.is_contiguous() and isinstance(v, torch.Tensor) for v in first.upload.values())
+    expected = told(serial.work(jobs))
+    outcomes = pool.work(jobs)
+    found = told([next(outcomes)])
+    time.sleep(0.5)  # those of the first message are there by now
+    for pid in pool.worker_pids():
+        os.kill(pid, signal.SIGKILL)
+    found += told(outcomes)
+    assert found == expected

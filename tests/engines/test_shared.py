@@ -53,6 +53,31 @@ def test_strided_tensors_are_written_by_value():
     block.close()
 
 
+def test_what_is_appended_lies_behind_the_rest_until_the_block_is_rewound():
+    block = SharedBlock()
+    first = block.append({"w": torch.arange(3.0)})
+    second = block.append({"w": torch.arange(100.0)})
+    assert torch.equal(block.read(first)["w"], torch.arange(3.0))
+    assert torch.equal(block.read(second)["w"], torch.arange(100.0))
+    block.rewind()
+    assert block.append({"w": torch.zeros(3)})["w"].offset == 0
+    assert torch.equal(block.read(first)["w"], torch.zeros(3))
+    block.close()
+
+
+def test_a_tensor_with_two_names_is_there_once():
+    block = SharedBlock()
+    w = torch.arange(100.0)
+    layout = block.write({"upload": w, "memory": w, "part": w[:50], "copy": w.clone()})
+    assert layout["upload"] == layout["memory"]
+    assert len({place.offset for place in layout.values()}) == 3
+    read = block.read(layout)
+    assert torch.equal(read["memory"], w)
+    assert torch.equal(read["part"], w[:50])
+    assert torch.equal(read["copy"], w)
+    block.close()
+
+
 def test_nothing_has_a_name_in_the_file_system_and_closing_twice_closes_nothing_else():
     block = SharedBlock()
     assert os.fstat(block.descriptor).st_nlink == 0

@@ -100,9 +100,14 @@ def fitting(*runnable: str, version: int = INTERFACE) -> str:
     others = set(FUNCTIONS) - {"fedtrip_kernels", "fedtrip_choose", "fedtrip_interface"}
     known = "".join(f'if (!strcmp(name, "{name}")) {{ chosen = "{name}"; return 0; }}' for name in runnable)
     return f"""
+    #include <stdlib.h>
     #include <string.h>
     static const char* chosen = "";
-    int fedtrip_choose(const char* name) {{ {known} return 1; }}
+    int fedtrip_choose(const char* name) {{
+      if (!name) name = getenv("FEDTRIP_KERNELS") ? getenv("FEDTRIP_KERNELS") : "{next(iter(runnable), "")}";
+      {known}
+      return 1;
+    }}
     const char* fedtrip_kernels(void) {{ return chosen; }}
     long fedtrip_interface(void) {{ return {version}; }}
     {"".join(f"void {name}(void) {{}}" for name in others)}

@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from fedtrip._version import __version__
 from fedtrip.cli.console import out, print_json
+from fedtrip.cli.progress import Live
 from fedtrip.cores import usable_cores
 
 NEEDED = (
@@ -37,11 +38,21 @@ EXTRAS = {
 """Extra → the package that shows it is there, and what it is for."""
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False) -> None:
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+    bits: Annotated[
+        bool, typer.Option("--bits", help="run the reference runs here, and compare their models bit for bit")
+    ] = False,
+) -> None:
     """Show versions, cores and threads, data sets found, and which extras are installed.
 
-    Exit code 1 if something that is needed is missing or cannot be used.
+    With --bits, twenty small runs are computed here, in a few seconds, and the SHA-256 of their models compared with
+    those that came with fedtrip: a machine that agrees computes every experiment of the native engine to the same bits.
+    Exit code 1 if something that is needed is missing or cannot be used, or if a bit differs.
     """
+    if bits:
+        _check_bits(as_json)
+        return
     problems: list[str] = []
     found = {
         "fedtrip": __version__,
@@ -59,6 +70,37 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="print as JSON")
     else:
         _print(found)
     if problems:
+        raise typer.Exit(1)
+
+
+def _check_bits(as_json: bool) -> None:
+    """Run all reference runs; exit code 1 if one of them differs."""
+    from fedtrip.api.reference_runs import checked, reference_runs
+    from fedtrip.errors import UserError
+    from fedtrip.native.library import kernels, why_missing
+
+    if kernels() is None:
+        raise UserError(
+            f"doctor --bits needs the native library, which is missing here: {why_missing()}; accepted: a machine that "
+            "has it, since torch's bits are those of one kind of CPU"
+        )
+    agrees: dict[str, bool] = {}
+    with Live("reference runs", len(reference_runs())) as live:
+        for name, same in checked():
+            agrees[name] = same
+            live.advance(name)
+    if as_json:
+        print_json({"kernels": kernels(), "same_bits": agrees})
+    else:
+        for name, same in agrees.items():
+            out.print(f"  {'[green]same bits[/]' if same else '[red]differs  [/]'}  {escape(name)}", soft_wrap=True)
+        differing = sum(not same for same in agrees.values())
+        out.print(
+            f"{len(agrees)} reference runs with {kernels()} kernels: "
+            + (f"{differing} differ from what came with fedtrip" if differing else "all have the same bits"),
+            soft_wrap=True,
+        )
+    if not all(agrees.values()):
         raise typer.Exit(1)
 
 

@@ -14,7 +14,10 @@ class Engine(Protocol):
     """How the work of a round is carried out. The results must not depend on it, to the last bit."""
 
     def work(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
-        """Do the jobs; each outcome as soon as it and all before it are there, in the order of the jobs."""
+        """Do the jobs; each outcome as soon as it and all before it are there, in the order of the jobs.
+
+        One that `is_borrowed` is valid until the next one is asked for.
+        """
 
     def score(self, questions: Sequence[Question]) -> list[Sums]:
         """What each question's samples add up to under its model, in the order of the questions."""

@@ -7,175 +7,78 @@ this process does the work itself, so short experiments do not wait for them.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from typing import Generic
 
 from fedtrip.engines.base import added
-from fedtrip.engines.handover import Handover, share_data
-from fedtrip.engines.process import TICK, WorkerLost, WorkerProcess, answer, lost_for_good, request
-from fedtrip.engines.shared import Layout, SharedBlock
+from fedtrip.engines.handover import share_data, shared_dataset
+from fedtrip.engines.phases import HELD_BYTES, ClientPhase, Phase, Result, ScoringPhase
+from fedtrip.engines.pool_worker import PoolWorker
+from fedtrip.engines.process import TICK, WorkerLost, lost_for_good
+from fedtrip.engines.shared import SharedBlock
+from fedtrip.engines.shared_pickle import SharedPickle
+from fedtrip.engines.shares import shares
 from fedtrip.errors import UserError
 from fedtrip.experiment.federation import Federation, PackedFederation
-from fedtrip.methods.interface import Memory
 from fedtrip.tasks.interface import Sums
 from fedtrip.training.client import Job, Outcome
 from fedtrip.training.prepared_model import PreparedModel
 from fedtrip.training.workbench import Question, Workbench
-from fedtrip.vectors import Vectors
 
-Result = TypeVar("Result")
-
-AHEAD = 2
-"""Pieces of work a worker is given at once, so that it need not wait for this process to wake up between them."""
 ATTEMPTS = 3
 """How often a piece of work is tried before it is held responsible for the death of its workers."""
 
 
-@dataclass(frozen=True)
-class ClientJob:
-    """A client's job, its vectors replaced by where they lie in shared memory."""
+@dataclass
+class _UnderWay(Generic[Result]):
+    """A phase under way: what waits to be handed out, and the results whose turn has not come."""
 
-    slot: int
-    client: int
-    round: int
-    exchange: int
-    received: Layout
-    """in the block for all workers, or in the slot's inbox if this client receives something of its own"""
-    received_by_all: bool
-    memory: Layout
-    last_round: int | None
+    phase: Phase[Result]
+    waiting: list[int] = field(init=False)
+    """numbers of pieces; the largest first, or in order where memory is short"""
+    results: dict[int, Result] = field(default_factory=dict)
+    attempts: list[int] = field(init=False)
+    next: int = 0
+    """the number of the result that is wanted next"""
 
-
-@dataclass(frozen=True)
-class ClientAnswer:
-    """An outcome, its vectors replaced by where they lie in the worker's outbox."""
-
-    samples: int
-    upload: Layout
-    memory: Layout
-    macs: int
-
-
-@dataclass(frozen=True)
-class ScoringJob:
-    """Some blocks of a question's samples; its model lies in the slot's inbox, or in the block for all workers."""
-
-    slot: int
-    model: Layout
-    model_for_all: bool
-    client: int | None
-    blocks: range
-
-
-class _Slot:
-    """The shared memory for one piece of work under way: what the client remembers, and what comes of it."""
-
-    def __init__(self, inbox: int | None = None, outbox: int | None = None) -> None:
-        self.inbox, self.outbox = SharedBlock(inbox), SharedBlock(outbox)
-
-
-class _Worker:
-    """A worker process, the shared memory between it and this process, and what it is doing."""
-
-    def __init__(self, work: Handover, broadcast: SharedBlock) -> None:
-        self.slots = [_Slot() for _ in range(AHEAD)]
-        boxes = [(slot.inbox.descriptor, slot.outbox.descriptor) for slot in self.slots]
-        descriptors = (broadcast.descriptor, work.data.descriptor, *(box for pair in boxes for box in pair))
-        self.process = WorkerProcess(
-            "fedtrip.engines.pool:serve", work, broadcast.descriptor, boxes, descriptors=descriptors
-        )
-        self.ready = False
-        self.under_way: deque[tuple[int, int]] = deque()
-        """(piece of work, slot), the first one being done now"""
-
-    def free_slot(self) -> int | None:
-        """A slot that no work under way uses."""
-        used = {slot for _, slot in self.under_way}
-        return next((slot for slot in range(AHEAD) if slot not in used), None)
-
-    def stop(self) -> None:
-        self.process.stop()
-        for slot in self.slots:
-            slot.inbox.close()
-            slot.outbox.close()
+    def __post_init__(self) -> None:
+        sizes, count = self.phase.sizes, len(self.phase.sizes)
+        self.is_small = self.phase.bytes <= HELD_BYTES
+        self.waiting = sorted(range(count), key=lambda number: -sizes[number] if self.is_small else 0)
+        self.attempts = [0] * count
 
 
 class PoolEngine:
     """Workers that live as long as the run; one that dies is replaced and its work done again."""
 
     def __init__(self, federation: Federation, workers: int, prepared: PreparedModel | None = None) -> None:
-        self._data, self._broadcast = SharedBlock(), SharedBlock()
-        self._workers: list[_Worker] = []
+        self._data, self._module, self._broadcast = SharedBlock(), SharedBlock(), SharedBlock()
+        self._workers: list[PoolWorker] = []
         self._lost_at_start = 0
-        self._maps = 0
+        self._phases = 0
+        self._samples = federation.partition.samples
         try:
-            shared = share_data(federation.dataset, self._data)
-            self._work = Handover(PackedFederation.of(federation), shared)
-            self._here = Workbench(self._work.federation(), prepared)
+            data, packed = share_data(federation.dataset, self._data), PackedFederation.of(federation)
+            self._work = SharedPickle.of(packed, self._module), data, self._broadcast
+            self._here = Workbench(packed.with_data(shared_dataset(data)), prepared)
+            self._here.give_back()
             for _ in range(workers):
-                self._workers.append(_Worker(self._work, self._broadcast))
+                self._workers.append(PoolWorker(*self._work))
         except BaseException:
             self.close()
             raise
 
     def work(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
         self._drop_answers()  # before the block that all workers read is written
-        common = jobs[0].received if jobs and all(job.received is jobs[0].received for job in jobs) else None
-        for_all = self._broadcast.write(common) if common is not None else {}
-
-        def give(worker: _Worker, number: int, slot: int) -> None:
-            job = jobs[number]
-            memory = {f"memory {name}": vector for name, vector in job.memory.packed().items()}
-            own = {} if common is not None else {f"received {name}": v for name, v in job.received.items()}
-            layout = worker.slots[slot].inbox.write({**memory, **own})
-            received = for_all if common is not None else _part(layout, "received ")
-            worker.process.send(
-                ClientJob(
-                    slot,
-                    job.client,
-                    job.round,
-                    job.exchange,
-                    received,
-                    common is not None,
-                    _part(layout, "memory "),
-                    job.memory.last_round,
-                )
-            )
-
-        def take(worker: _Worker, number: int, slot: int, content: ClientAnswer) -> Outcome:
-            outbox = worker.slots[slot].outbox
-            upload = _copies(outbox.read(content.upload))
-            memory = Memory.unpacked(_copies(outbox.read(content.memory)), jobs[number].round)
-            return Outcome(jobs[number].client, content.samples, upload, memory, content.macs)
-
-        yield from self._map(len(jobs), give, take, lambda number: self._here.client(jobs[number]))
+        yield from self._results(ClientPhase(jobs, self._samples, self._broadcast))
 
     def score(self, questions: Sequence[Question]) -> list[Sums]:
         self._drop_answers()
-        common = questions[0].model if questions and all(q.model is questions[0].model for q in questions) else None
-        for_all = self._broadcast.write(common) if common is not None else {}
-        pieces = [
-            (number, piece)
-            for number, question in enumerate(questions)
-            for piece in _pieces(self._here.blocks(question), len(self._workers) if len(questions) == 1 else 1)
-        ]
-
-        def give(worker: _Worker, number: int, slot: int) -> None:
-            question, blocks = questions[pieces[number][0]], pieces[number][1]
-            model = for_all if common is not None else worker.slots[slot].inbox.write(question.model)
-            worker.process.send(ScoringJob(slot, model, common is not None, question.client, blocks))
-
-        def take(_worker: _Worker, _number: int, _slot: int, sums: list[Sums]) -> list[Sums]:
-            return sums
-
-        def do_here(number: int) -> list[Sums]:
-            return self._here.score(questions[pieces[number][0]], pieces[number][1])
-
+        phase = ScoringPhase(questions, len(self._workers), self._here, self._broadcast)
         of_question: dict[int, list[Sums]] = {number: [] for number in range(len(questions))}
-        for (number, _), sums in zip(pieces, self._map(len(pieces), give, take, do_here), strict=True):
+        for (number, _), sums in zip(phase.pieces, self._results(phase), strict=True):
             of_question[number] += sums
         return [added(of_question[number]) for number in range(len(questions))]
 
@@ -195,70 +98,79 @@ class PoolEngine:
         for worker in self._workers:
             worker.stop()
         self._workers = []
-        self._broadcast.close()
-        self._data.close()
+        for block in (self._broadcast, self._module, self._data):
+            block.close()
 
-    def _map(
-        self,
-        count: int,
-        give: Callable[[_Worker, int, int], None],
-        take: Callable[[_Worker, int, int, Any], Result],
-        do_here: Callable[[int], Result],
-    ) -> Iterator[Result]:
-        """Do `count` pieces of work on whichever worker is free; each result when it and all before it are there."""
-        self._maps += 1
-        mine = self._maps
-        waiting = deque(range(count))
-        results: dict[int, Result] = {}
-        attempts = [0] * count
-        given = 0
+    def _results(self, phase: Phase[Result]) -> Iterator[Result]:
+        """Do the pieces of a phase on whichever worker is free; each result when it and all before it are there.
 
-        def lost(worker: _Worker, problem: WorkerLost) -> None:
-            """Do again what the worker had to do; the first piece was what it was at."""
-            self._replace(worker)
-            numbers = [number for number, _ in worker.under_way]
-            attempts[numbers[0]] += 1
-            if attempts[numbers[0]] >= ATTEMPTS:
-                raise lost_for_good(f"a worker process was lost {ATTEMPTS} times at the same work: {problem}")
-            waiting.extendleft(reversed(numbers))
-
-        while given < count:
-            if given in results:
-                yield results.pop(given)
-                if self._maps != mine:
+        Its vectors are valid until the next one is asked for.
+        """
+        self._phases += 1
+        mine, run = self._phases, _UnderWay(phase)
+        while run.next < len(phase.sizes):
+            self._hand_out(run)
+            if run.next in run.results:
+                yield run.results.pop(run.next)
+                if self._phases != mine:
                     raise RuntimeError("the engine was given other work before this was taken to its end")
-                given += 1
+                for worker in self._workers:
+                    worker.held.discard(run.next)
+                run.next += 1
+            elif any(worker.under_way for worker in self._workers):
+                self._listen(run)
+            elif run.attempts[run.waiting[0]]:
+                self.wait_until_ready()  # this work may be what kills processes: not in this one
+            else:
+                number = run.waiting.pop(0)
+                run.results[number] = phase.here(number, self._here)
+                self._here.give_back()
+
+    def _hand_out(self, run: _UnderWay[Result]) -> None:
+        """Give the workers what they are to do next."""
+        if not run.waiting:
+            return
+        sizes, takers = run.phase.sizes, self._ready_workers()
+        if run.is_small:
+            parts = shares([[sizes[n] for n in worker.under_way] for worker in takers], [sizes[n] for n in run.waiting])
+            chosen = [[run.waiting[place] for place in places] for places in parts]
+        else:  # one piece at a time; the result that is wanted next is taken first where it lies
+            takers = [worker for worker in takers if not worker.under_way and run.next not in worker.held]
+            chosen = [[number] for number in run.waiting[: len(takers)]]
+        for worker, numbers in zip(takers, chosen, strict=False):
+            if not numbers:
                 continue
-            for _ in range(AHEAD):  # one piece for everybody before a second one for anybody
-                for worker in self._ready_workers():
-                    slot = worker.free_slot()
-                    if waiting and slot is not None:
-                        number = waiting.popleft()
-                        worker.under_way.append((number, slot))
-                        try:
-                            give(worker, number, slot)
-                        except WorkerLost as problem:
-                            lost(worker, problem)
-            busy = {worker.process.connection: worker for worker in self._workers if worker.under_way}
-            if not busy:
-                if waiting and attempts[waiting[0]]:
-                    self.wait_until_ready()  # this work may be what kills processes: not in this one
-                elif waiting:
-                    number = waiting.popleft()
-                    results[number] = do_here(number)
-                continue
-            answering = wait(list(busy), timeout=TICK)
-            for connection, worker in busy.items():
-                try:
-                    if connection not in answering:
-                        worker.process.check_progress()
-                        continue
-                    content = worker.process.receive()
-                except WorkerLost as problem:
-                    lost(worker, problem)
-                    continue
-                number, slot = worker.under_way.popleft()
-                results[number] = take(worker, number, slot, content)
+            if not run.is_small:  # what lies in its outbox must make room
+                run.results |= {number: run.phase.kept(run.results[number]) for number in worker.held}
+                worker.held.clear()
+            run.waiting = [number for number in run.waiting if number not in numbers]
+            try:
+                worker.hand(run.phase, numbers)
+            except WorkerLost as problem:
+                self._lost(run, worker, problem)
+
+    def _listen(self, run: _UnderWay[Result]) -> None:
+        """Wait for answers, and look after those workers that give none."""
+        busy = {worker.process.connection: worker for worker in self._workers if worker.under_way}
+        answering = wait(list(busy), timeout=TICK)
+        for connection, worker in busy.items():
+            try:
+                if connection in answering:
+                    number, result = worker.take(run.phase)
+                    run.results[number] = result
+                else:
+                    worker.process.check_progress()
+            except WorkerLost as problem:
+                self._lost(run, worker, problem)
+
+    def _lost(self, run: _UnderWay[Result], worker: PoolWorker, problem: WorkerLost) -> None:
+        """Do again what the worker had to do; the first piece was what it was at."""
+        self._replace(worker)
+        numbers = list(worker.under_way)
+        run.attempts[numbers[0]] += 1
+        if run.attempts[numbers[0]] >= ATTEMPTS:
+            raise lost_for_good(f"a worker process was lost {ATTEMPTS} times at the same work: {problem}")
+        run.waiting = [*numbers, *run.waiting]
 
     def _drop_answers(self) -> None:
         """Wait for work that nobody asks for any more: whoever asked ended in the middle of it."""
@@ -270,17 +182,18 @@ class PoolEngine:
                         continue
                     worker.process.receive()
                     worker.under_way.popleft()
+                worker.held.clear()
             except (UserError, RuntimeError):  # it is lost, or ended with an error that nobody asks for any more
                 self._replace(worker)
 
-    def _ready_workers(self) -> list[_Worker]:
+    def _ready_workers(self) -> list[PoolWorker]:
         """The workers that have started; one that died while starting is replaced."""
         for worker in list(self._workers):
             if not worker.ready and worker.process.connection.poll():
                 self._hear(worker)
         return [worker for worker in self._workers if worker.ready]
 
-    def _hear(self, worker: _Worker, only_look: bool = False) -> None:
+    def _hear(self, worker: PoolWorker, only_look: bool = False) -> None:
         """Take a starting worker's first message; replace it if it died or hangs, but not for ever."""
         try:
             if only_look:
@@ -293,44 +206,6 @@ class PoolEngine:
                 raise lost_for_good(f"{ATTEMPTS} worker processes were lost while starting: {problem}") from problem
             self._replace(worker)
 
-    def _replace(self, worker: _Worker) -> None:
+    def _replace(self, worker: PoolWorker) -> None:
         worker.stop()
-        self._workers[self._workers.index(worker)] = _Worker(self._work, self._broadcast)
-
-
-def serve(connection: Connection, work: Handover, broadcast_block: int, boxes: list[tuple[int, int]]) -> None:
-    """In the worker process: do what comes until the parent closes the connection."""
-    broadcast, slots = SharedBlock(broadcast_block), [_Slot(*box) for box in boxes]
-    bench = Workbench(work.federation())
-    answer(connection, "ready")
-    while True:
-        job = request(connection)
-        slot = slots[job.slot]
-        if isinstance(job, ScoringJob):
-            model = (broadcast if job.model_for_all else slot.inbox).read(job.model)
-            answer(connection, bench.score(Question(model, job.client), job.blocks))
-            continue
-        memory = Memory.unpacked(slot.inbox.read(job.memory), job.last_round)
-        received = (broadcast if job.received_by_all else slot.inbox).read(job.received)
-        outcome = bench.client(Job(job.client, job.round, job.exchange, received, memory))
-        upload = {f"upload {name}": vector for name, vector in outcome.upload.items()}
-        kept = {f"memory {name}": vector for name, vector in outcome.memory.packed().items()}
-        layout = slot.outbox.write({**upload, **kept})
-        answer(
-            connection,
-            ClientAnswer(outcome.samples, _part(layout, "upload "), _part(layout, "memory "), outcome.macs),
-        )
-
-
-def _pieces(blocks: range, parts: int) -> list[range]:
-    """The blocks in so many parts of about the same size, in order."""
-    parts = min(len(blocks), parts)
-    return [blocks[len(blocks) * part // parts : len(blocks) * (part + 1) // parts] for part in range(parts)]
-
-
-def _part(layout: Layout, prefix: str) -> Layout:
-    return {name.removeprefix(prefix): place for name, place in layout.items() if name.startswith(prefix)}
-
-
-def _copies(vectors: Vectors) -> Vectors:
-    return {name: vector.clone() for name, vector in vectors.items()}
+        self._workers[self._workers.index(worker)] = PoolWorker(*self._work)

@@ -149,6 +149,7 @@ def child(descriptor: int, beginning: int) -> None:
         with os.fdopen(beginning, "rb") as file:
             sys.path[:], contents = pickle.load(file)
         service, arguments = cloudpickle.loads(contents)  # now that a user's own modules can be found
+        del contents  # it may hold a model
 
         import torch
 

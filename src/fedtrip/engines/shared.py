@@ -34,22 +34,38 @@ class SharedBlock:
     def __init__(self, descriptor: int | None = None) -> None:
         self.descriptor = anonymous_file() if descriptor is None else descriptor
         self._bytes = torch.empty(0, dtype=torch.uint8)
+        self._end = 0
+        """where the next tensor goes"""
 
     def write(self, tensors: Mapping[str, Tensor]) -> Layout:
         """Copy the tensors in, over what was there; returns where they lie."""
+        self.rewind()
+        return self.append(tensors)
+
+    def rewind(self) -> None:
+        """Nobody needs what lies here any more: the next tensors may go over it."""
+        self._end = 0
+
+    def append(self, tensors: Mapping[str, Tensor]) -> Layout:
+        """Copy the tensors in behind what is there; returns where they lie. One with two names is there once."""
         layout: Layout = {}
-        end = 0
+        new: dict[tuple[object, ...], str] = {}
         for name, tensor in tensors.items():
-            layout[name] = Placed(tensor.dtype, tuple(tensor.shape), end)
-            end += -(-tensor.numel() * tensor.element_size() // ALIGNMENT) * ALIGNMENT
-        if end > os.fstat(self.descriptor).st_size:
-            os.ftruncate(self.descriptor, end)
-        for name, view in self.read(layout).items():
-            view.copy_(tensors[name])
+            first = new.setdefault((tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()), name)
+            if first in layout:
+                layout[name] = layout[first]
+                continue
+            layout[name] = Placed(tensor.dtype, tuple(tensor.shape), self._end)
+            self._end += -(-tensor.numel() * tensor.element_size() // ALIGNMENT) * ALIGNMENT
+        if self._end > os.fstat(self.descriptor).st_size:
+            os.ftruncate(self.descriptor, self._end)
+        views = self.read(layout)
+        for name in new.values():
+            views[name].copy_(tensors[name])
         return layout
 
     def read(self, layout: Layout) -> dict[str, Tensor]:
-        """The tensors as views of the shared memory: valid until the writer writes again."""
+        """The tensors as views of the shared memory: valid until the writer writes over them."""
         size = os.fstat(self.descriptor).st_size
         if size > self._bytes.numel():
             self._bytes = torch.frombuffer(mmap.mmap(self.descriptor, size), dtype=torch.uint8)

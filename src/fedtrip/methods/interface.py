@@ -18,7 +18,7 @@ from fedtrip.errors import UserError
 from fedtrip.families import METHOD
 from fedtrip.layout import Layout
 from fedtrip.registry import Rule
-from fedtrip.vectors import Vectors, axpy, size_in_bytes
+from fedtrip.vectors import Vectors, axpy, copied, size_in_bytes
 
 
 class Correction(Protocol):
@@ -184,6 +184,10 @@ class Memory:
             prefix = next(prefix for prefix in parts if name.startswith(prefix))
             parts[prefix][name.removeprefix(prefix)] = vector
         return cls(parts[""], last_round, parts[OPTIMIZER], parts[CODEC], parts[PERSONAL])
+
+    def copied(self) -> Memory:
+        """The same memory in vectors of its own."""
+        return Memory.unpacked(copied(self.packed()), self.last_round)
 
     @property
     def is_new(self) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from fedtrip.native.interface import FUNCTIONS, INTERFACE
 
 FILE_NAME = "libfedtrip_native.so"
 KERNELS = ("avx512", "avx2", "wide", "reference")
-"""What FEDTRIP_KERNELS takes; without it the first that the processor can run is used.
+"""What FEDTRIP_KERNELS takes; without it the library takes the fastest for the processor.
 
 All give the same bits; reference is the plain scalar program.
 """
@@ -40,6 +42,24 @@ def kernels() -> str | None:
     """The kernels chosen for this processor or forced, one of KERNELS; None without the library."""
     loaded = library()
     return None if loaded is None else _kernels_of(loaded)
+
+
+@contextmanager
+def using(name: str) -> Iterator[None]:
+    """Chains that are made in here have these kernels, one of KERNELS; all of them give the same bits."""
+    loaded = library()
+    if loaded is None or loaded.fedtrip_choose(name.encode()):
+        raise UserError(f"kernels '{name}' cannot be used here; accepted: {', '.join(usable_kernels())}")
+    try:
+        yield
+    finally:
+        loaded.fedtrip_choose(None)
+
+
+def usable_kernels() -> tuple[str, ...]:
+    """Those of KERNELS that this processor can run."""
+    loaded = library()
+    return () if loaded is None else _usable(loaded)
 
 
 @cache
@@ -73,14 +93,19 @@ def _checked(loaded: ctypes.CDLL, forced: str | None) -> tuple[ctypes.CDLL | Non
         function.restype, function.argtypes = returned, taken
     if (version := loaded.fedtrip_interface()) != INTERFACE:
         return None, f"its interface is version {version}, not {INTERFACE}: build it again"
-    runnable = [name for name in KERNELS if loaded.fedtrip_choose(name.encode()) == 0]
-    if not runnable:
+    usable = _usable(loaded)
+    if not usable:
         return None, "this processor has no AVX2 and FMA"
-    if forced is not None and forced not in runnable:
-        accepted = ", ".join(runnable)
+    if forced is not None and forced not in usable:
+        accepted = ", ".join(usable)
         raise UserError(f"FEDTRIP_KERNELS is '{forced}', which this processor cannot run; accepted: {accepted}")
-    loaded.fedtrip_choose((forced or runnable[0]).encode())
     return loaded, None
+
+
+def _usable(loaded: ctypes.CDLL) -> tuple[str, ...]:
+    usable = tuple(name for name in KERNELS if loaded.fedtrip_choose(name.encode()) == 0)
+    loaded.fedtrip_choose(None)  # again what the library chooses by itself
+    return usable
 
 
 def _kernels_of(loaded: ctypes.CDLL) -> str:

@@ -76,7 +76,7 @@ def initial_state(
 ) -> FederationState:
     """The state before the first round."""
     flat = (prepared or PreparedModel.of(federation)).flat
-    model, layout = flat.model(), flat.layout
+    model, layout = flat.model_of(federation.module), flat.layout
     rules = federation.rules
     state = {
         **rules.method.start(model["w"]),

@@ -8,6 +8,7 @@ them at once.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from fedtrip.combining.interface import Combine
 from fedtrip.methods.interface import Method, Upload, Uploads
-from fedtrip.vectors import Vectors, add_weighted
+from fedtrip.vectors import Vectors, add_weighted, copied
 
 BUFFERS, COUNTERS = "buffers", "counters"
 """A module's own statistics, outside every method: they are combined like its vectors. Integers have no mean: theirs
@@ -44,8 +45,11 @@ class Tally:
         """How many uploads there are."""
         return len(self._weights)
 
-    def add(self, upload: Upload) -> None:
-        """Take an accepted upload; they come in client order, so that no engine can change a bit of the sums."""
+    def add(self, upload: Upload, *, is_borrowed: bool = False) -> None:
+        """Take an accepted upload; they come in client order, so that no engine can change a bit of the sums.
+
+        Of one that `is_borrowed` nothing is kept but copies.
+        """
         weight = float(upload.samples) if self._method.weighting == "samples" else 1.0
         self._weights.append(weight)
         if self._combine.is_mean:
@@ -55,15 +59,18 @@ class Tally:
             _add(self._plain_sums, name, upload[name], 1.0)
         if COUNTERS in upload.vectors and self._combine.is_mean:
             counters = upload[COUNTERS]
-            self._counters = counters if self._counters is None else torch.maximum(self._counters, counters)
+            self._counters = counters.clone() if self._counters is None else torch.maximum(self._counters, counters)
         if self._keeps:
-            self.kept.append(upload)
+            self.kept.append(replace(upload, vectors=copied(upload.vectors)) if is_borrowed else upload)
 
     def combined(self, state: Vectors, rng: np.random.Generator) -> tuple[Uploads, Vectors, Vectors]:
-        """What the method gets, the module's buffers after the exchange, and the state of the rule of combining."""
+        """What the method gets, the module's buffers after the exchange, and the state of the rule of combining.
+
+        To be asked for once: the sums are its caller's then.
+        """
         total = sum(self._weights)
         if self._combine.is_mean:
-            means = {name: vector.div_(total) for name, vector in self._sums.items()}
+            means = {name: self._sums.pop(name).div_(total) for name in list(self._sums)}  # no longer held here
         else:
             means, state = self._robust_means([weight / total for weight in self._weights], state, rng)
         buffers: Vectors = {}
@@ -74,7 +81,8 @@ class Tally:
         elif not self._combine.is_mean and COUNTERS in self.kept[0].vectors:
             buffers[COUNTERS] = torch.stack([upload[COUNTERS] for upload in self.kept]).median(dim=0).values
         kept = tuple(self.kept) if self._method.needs_each else ()
-        return Uploads(self.count, means, self._plain_sums, kept), buffers, state
+        totals, self._plain_sums = self._plain_sums, {}
+        return Uploads(self.count, means, totals, kept), buffers, state
 
     def _robust_means(self, weights: list[float], state: Vectors, rng: np.random.Generator) -> tuple[Vectors, Vectors]:
         """What another rule than the mean makes of the differences to what was received, added to it."""

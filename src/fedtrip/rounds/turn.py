@@ -76,8 +76,8 @@ class Turn:
         upload = self._accepted(outcome, job.exchange, expected)
         if upload is None:
             return False
-        tally.add(upload)
-        self._memories[outcome.client] = outcome.memory
+        tally.add(upload, is_borrowed=outcome.is_borrowed)
+        self._memories[outcome.client] = outcome.memory.copied() if outcome.is_borrowed else outcome.memory
         return True
 
     def _cut(self, vectors: Vectors) -> Vectors:

@@ -52,7 +52,7 @@ class Regression(Task):
 
     def scores(self, sums: Mapping[str, float], samples: int) -> dict[str, float]:
         squared = 2 * sums["loss"]
-        spread = sums["y squared"] - sums["y"] ** 2 / samples
+        spread = sums["y squared"] - sums["y"] * sums["y"] / samples
         return {
             "rmse": math.sqrt(squared / samples),
             "mae": sums["absolute"] / samples,

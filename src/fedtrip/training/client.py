@@ -69,6 +69,9 @@ class Outcome:
     """serialised size of what came back"""
     remote: bool = False
     """whether it comes from another machine, which may send anything, and not from the method's code on this one"""
+    is_borrowed: bool = False
+    """whether its vectors lie in memory that the engine uses again: they are valid until the next outcome is asked for,
+    and who keeps one copies it"""
 
 
 class ClientLocal:
@@ -146,6 +149,7 @@ class ClientLocal:
         changed = self.steps * operations * self._flat.w.numel()
         self.macs += self._cost.training * settings.epochs * len(self.labels) + changed
         self._keep_state(state)
+        del state  # before the model is copied: not both at once
         return self._flat.model()
 
     def _order(self) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from fedtrip.layout import Layout, Part, in_order
 from fedtrip.models.chain import Chain
 from fedtrip.training.accelerate import accelerate, plain_copy
+from fedtrip.training.lazy_memory import LazyVector, give_back_freed
 from fedtrip.vectors import Vectors
 
 
@@ -50,8 +51,8 @@ class FlatModel:
         self.module, self.prepared, self.changes = accelerated.module, accelerated.prepared, accelerated.changes
         named = [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
         size = sum(parameter.numel() for _, parameter in named)
-        self.w = torch.empty(size)
-        self.g = torch.zeros(size)
+        self._vectors = LazyVector(size), LazyVector(size)
+        self.w, self.g = (vector.tensor for vector in self._vectors)
         self._places: dict[str, _Place] = {}
         start = 0
         for name, parameter in named:
@@ -98,6 +99,7 @@ class FlatModel:
 
     def model(self) -> Vectors:
         """A copy of the current model as named vectors."""
+        give_back_freed(self.w)
         return {"w": self.w.clone(), **_buffer_vectors([*self._floats, *self._integers])}
 
     def model_of(self, module: nn.Module) -> Vectors:
@@ -127,6 +129,11 @@ class FlatModel:
             _spread(model.get("counters"), self._integers)
             for buffer, initial in self._others:
                 buffer.copy_(initial)
+
+    def give_back(self) -> None:
+        """Free the memory of w and g until the next model is loaded."""
+        for vector in self._vectors:
+            vector.give_back()
 
     def state_dict(self, model: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The module's state dict with this model in it, each tensor contiguous and its own."""

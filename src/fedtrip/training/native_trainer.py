@@ -22,6 +22,9 @@ from fedtrip.tasks.interface import Sums, Task
 from fedtrip.training.flat_model import FlatModel
 from fedtrip.training.trainer import Training
 
+GRADIENT_BATCH = 50
+"""Samples at once in a full gradient: what the engine keeps of more would not fit the caches."""
+
 
 class NativeScorer:
     """Scores models of a flat model's kind, whatever order their weights lie in there."""
@@ -129,7 +132,12 @@ class NativeTrainer(NativeScorer):
             return _gradient_at(leaf, self._task.loss(leaf, training.y.index_select(0, rows)))
 
     def add_gradient(self, x: Tensor, y: Tensor) -> None:
-        outputs, _ = self._chain.forward(self._flat.w, x.contiguous(), mode=Mode.KEPT)
+        parts = zip(torch.split(x.contiguous(), GRADIENT_BATCH), torch.split(y, GRADIENT_BATCH), strict=True)
+        for some, goals in parts:
+            self._add_gradient_of_part(some, goals)
+
+    def _add_gradient_of_part(self, x: Tensor, y: Tensor) -> None:
+        outputs, _ = self._chain.forward(self._flat.w, x, mode=Mode.KEPT)
         if self._sums_cross_entropy:
             self._chain.check_labels(y, len(x))
             d_outputs = self._chain.softmax_gradient(outputs, y, None, 1.0)

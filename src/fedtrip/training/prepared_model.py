@@ -10,6 +10,7 @@ from fedtrip.experiment.federation import Federation
 from fedtrip.native.library import kernels
 from fedtrip.training.costs import PassCost, pass_cost
 from fedtrip.training.flat_model import FlatModel
+from fedtrip.training.lazy_memory import give_back_freed
 from fedtrip.training.native_trainer import NativeScorer, NativeTrainer
 from fedtrip.training.torch_trainer import TorchTrainer
 from fedtrip.training.trainer import Scorer, Trainer
@@ -39,9 +40,11 @@ class PreparedModel:
         chain = chain_for(experiment.compute, module, shape, tapped=tapped, representation=representation)
         if chain is not None and experiment.compute == "native":
             flat = FlatModel(module, shape, chain=chain)
+            give_back_freed(flat.w)
             native = NativeTrainer(flat, chain, task)
             return cls(flat, cost, native, native, (f"native chain: {chain}",), kernels())
         flat = FlatModel(module, shape, representation if tapped else None)
+        give_back_freed(flat.w)
         by_torch = TorchTrainer(flat, task, tapped=tapped, representation=representation)
         if chain is None:
             return cls(flat, cost, by_torch, by_torch, flat.changes, None)

@@ -13,6 +13,7 @@ from fedtrip.experiment.federation import Federation
 from fedtrip.layout import Travelling
 from fedtrip.tasks.interface import Sums
 from fedtrip.training.client import ClientLocal, Job, LocalSettings, Outcome, perform
+from fedtrip.training.lazy_memory import give_back_freed
 from fedtrip.training.prepared_model import PreparedModel
 from fedtrip.training.trainer import FROZEN_BATCH
 from fedtrip.vectors import Vectors
@@ -86,6 +87,14 @@ class Workbench:
         scorer.load(question.model)
         rows = [slice(block * EVALUATION_BLOCK, (block + 1) * EVALUATION_BLOCK) for block in blocks]
         return [scorer.sums(inputs[block], goals[block]) for block in rows]
+
+    def give_back(self) -> None:
+        """Free the memory of the module's vectors until the next work: nothing of them is needed for it."""
+        self._model.flat.give_back()
+
+    def give_back_freed(self) -> None:
+        """Free what the last work left behind."""
+        give_back_freed(self._model.flat.w)
 
     def _samples(self, client: int) -> tuple[Tensor, Tensor]:
         """A client's normalised inputs and its labels, kept for its next turn as long as there is room."""

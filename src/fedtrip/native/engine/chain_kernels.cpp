@@ -86,7 +86,7 @@ class Program {
     first_layer_.push_back(static_cast<int64_t>(layer));
     switch (l.kind) {
       case FEDTRIP_CONVOLUTION: stages_.push_back(std::make_unique<Convolution>(l, relu, pool, in, out)); break;
-      case FEDTRIP_LINEAR: stages_.push_back(std::make_unique<Dense>(l, relu, in, out)); break;
+      case FEDTRIP_LINEAR: stages_.push_back(std::make_unique<Dense>(l, plan_.parameters, relu, in, out)); break;
       case FEDTRIP_MAX_POOL: stages_.push_back(std::make_unique<MaxPooling>(l, in, out)); break;
       case FEDTRIP_AVERAGE_POOL: stages_.push_back(std::make_unique<AveragePooling>(l, in, out)); break;
       case FEDTRIP_RELU: stages_.push_back(std::make_unique<Relu>(in, out)); break;
@@ -103,16 +103,20 @@ class Program {
     while (end < plan_.layers.size() && !is_tapped(end)) {
       const fedtrip_layer& l = plan_.layers[end];
       if (l.kind == FEDTRIP_RELU && !relu) relu = true;
-      else if (plan_.layers[layer].kind == FEDTRIP_CONVOLUTION && pool == 1 && fits_in_passing(l)) pool = l.kernel_h;
+      else if (plan_.layers[layer].kind == FEDTRIP_CONVOLUTION && pool == 1 && fits_in_passing(end)) pool = l.kernel_h;
       else break;
       end++;
     }
     return end;
   }
 
-  static bool fits_in_passing(const fedtrip_layer& l) {
-    return l.kind == FEDTRIP_MAX_POOL && l.kernel_h == l.kernel_w && l.kernel_h > 1 && l.kernel_h <= LARGEST_FUSED_WINDOW &&
-           l.stride_h == l.kernel_h && l.stride_w == l.kernel_w && l.pad_h == 0 && l.pad_w == 0;
+  // Whether a layer is a max-pooling in whole squares, side by side.
+  bool fits_in_passing(size_t layer) const {
+    const fedtrip_layer& l = plan_.layers[layer];
+    const Shape& in = plan_.shapes[layer];
+    const int64_t k = l.kernel_h;
+    return l.kind == FEDTRIP_MAX_POOL && k > 1 && k <= LARGEST_FUSED_WINDOW && l.kernel_w == k && l.stride_h == k &&
+           l.stride_w == k && l.pad_h == 0 && l.pad_w == 0 && l.out_h * k <= in.height && l.out_w * k <= in.width;
   }
 
   // Puts the batch where the first stage reads it.
@@ -160,9 +164,9 @@ class Program {
 
 class KernelChain final : public Chain {
  public:
-  explicit KernelChain(const Plan& plan) : plan_(plan), w_(Floats(plan.parameters)) {}
+  explicit KernelChain(const Plan& plan) : plan_(plan) {}
 
-  void load(const float* w) override { std::memcpy(w_, w, plan_.parameters * sizeof(float)); }
+  void use(const float* w) override { w_ = w; }
 
   void forward(const Batch& batch, const Dropout* dropout, bool keep) override {
     program(batch.n).forward(batch, {w_, dropout, keep});
@@ -172,24 +176,11 @@ class KernelChain final : public Chain {
   void copy_tap(float* tapped) override { now_->copy(plan_.tap, tapped); }
 
   void backward(const float* d_outputs, const float* d_tap, const Gradient& into) override {
-    now_->backward(w_, d_outputs, d_tap, {&into, {}, nullptr, nullptr, nullptr});
+    now_->backward(w_, d_outputs, d_tap, {&into, {}});
   }
 
-  void begin_training(const Training& training) override {
-    training_ = training;
-    load(training.w);
-    m_ = copied(training.m, std::move(m_));
-    c_ = copied(training.c, std::move(c_));
-  }
-
-  void step(const float* d_outputs) override {
-    now_->backward(w_, d_outputs, nullptr,
-                   {nullptr, training_.rule, w_, training_.m ? m_.start() : nullptr, training_.c ? c_.start() : nullptr});
-  }
-
-  void end_training() override {
-    std::memcpy(training_.w, w_, plan_.parameters * sizeof(float));
-    if (training_.m) std::memcpy(training_.m, m_, plan_.parameters * sizeof(float));
+  void step(const float* d_outputs, const Training& training) override {
+    now_->backward(training.w, d_outputs, nullptr, {nullptr, training});
   }
 
   int64_t evaluation_batch() const override { return EVALUATION_BATCH; }
@@ -197,13 +188,6 @@ class KernelChain final : public Chain {
  private:
   static constexpr int64_t EVALUATION_BATCH = 64;
   static constexpr size_t KEPT_PROGRAMS = 3;  // for whole batches, the rest of an epoch, and an evaluation
-
-  Floats copied(const float* from, Floats&& memory) const {
-    if (!from) return std::move(memory);
-    Floats to = memory ? std::move(memory) : Floats(plan_.parameters);
-    std::memcpy(to, from, plan_.parameters * sizeof(float));
-    return to;
-  }
 
   // The program for n samples; the one that was not used for longest makes room for a new one.
   Program& program(int64_t n) {
@@ -219,8 +203,7 @@ class KernelChain final : public Chain {
   }
 
   const Plan plan_;
-  Floats w_, m_, c_;  // copies with room for a vector behind their ends
-  Training training_{};
+  const float* w_ = nullptr;
   std::vector<std::unique_ptr<Program>> programs_;
   Program* now_ = nullptr;
 };

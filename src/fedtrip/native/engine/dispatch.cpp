@@ -60,7 +60,12 @@ int guarded(Work work) {
   }
 }
 
-void train_step(Handle& h, const Batch& batch, const int64_t* labels, const Dropout& dropout) {
+// Some of the samples that a caller names, from number `first` on.
+Batch part_of(const Handle& h, const float* x, const int64_t* rows, int64_t first, int64_t count) {
+  return {rows ? x : x + first * h.plan.shapes[0].size(), rows ? rows + first : nullptr, count};
+}
+
+void train_step(Handle& h, const Training& training, const Batch& batch, const int64_t* labels, const Dropout& dropout) {
   const int64_t classes = h.plan.outputs();
   h.outputs.resize(batch.n * classes);
   h.d_outputs.resize(batch.n * classes);
@@ -68,7 +73,7 @@ void train_step(Handle& h, const Batch& batch, const int64_t* labels, const Drop
   h.chain->copy_outputs(h.outputs.data());
   h.with->softmax_gradient(h.outputs.data(), labels, batch, classes, 1.0f / static_cast<float>(batch.n),
                              h.d_outputs.data());
-  h.chain->step(h.d_outputs.data());
+  h.chain->step(h.d_outputs.data(), training);
 }
 
 }  // namespace
@@ -106,15 +111,15 @@ int fedtrip_chain_train(void* chain, float* w, float* m, const float* x, const i
   return guarded([&] {
     Handle& h = handle(chain);
     h.kept = 0;
-    h.chain->begin_training({w, beta != 0 ? m : nullptr, c, {lr, beta, a}});
+    h.chain->use(w);
+    const Training training{w, beta != 0 ? m : nullptr, c, {lr, beta, a}};
     uint64_t steps = 0;
     for (int64_t epoch = 0; epoch < epochs; epoch++) {
       for (int64_t done = 0; done < samples; done += batch) {
         const Batch part{x, order + epoch * samples + done, std::min(batch, samples - done)};
-        train_step(h, part, labels, Dropout{key, steps++});
+        train_step(h, training, part, labels, Dropout{key, steps++});
       }
     }
-    h.chain->end_training();
   });
 }
 
@@ -122,14 +127,14 @@ int fedtrip_chain_evaluate(void* chain, const float* w, const float* x, const in
                            int64_t n, double* loss, int64_t* hits) {
   return guarded([&] {
     Handle& h = handle(chain);
-    const int64_t size = h.plan.shapes[0].size(), classes = h.plan.outputs(), most = h.chain->evaluation_batch();
+    const int64_t classes = h.plan.outputs(), most = h.chain->evaluation_batch();
     h.kept = 0;
-    h.chain->load(w);
+    h.chain->use(w);
     *loss = 0;
     *hits = 0;
     for (int64_t done = 0; done < n; done += most) {
       const int64_t count = std::min(most, n - done);
-      const Batch part{rows ? x : x + done * size, rows ? rows + done : nullptr, count};
+      const Batch part = part_of(h, x, rows, done, count);
       h.outputs.resize(count * classes);
       h.chain->forward(part, nullptr, false);
       h.chain->copy_outputs(h.outputs.data());
@@ -145,10 +150,15 @@ int fedtrip_chain_forward(void* chain, const float* w, const float* x, const int
     const Dropout dropout{key, step};
     if (tapped && h.plan.tap < 0) throw std::invalid_argument("the chain has no tap");
     h.kept = mode == FEDTRIP_OUTPUTS ? 0 : n;
-    h.chain->load(w);
-    h.chain->forward({x, rows, n}, mode == FEDTRIP_TRAINING ? &dropout : nullptr, h.kept > 0);
-    h.chain->copy_outputs(outputs);
-    if (tapped) h.chain->copy_tap(tapped);
+    h.chain->use(w);
+    // What is not kept need not be in memory at once.
+    const int64_t most = mode == FEDTRIP_OUTPUTS ? h.chain->evaluation_batch() : n;
+    for (int64_t done = 0; done < n; done += most) {
+      const int64_t count = std::min(most, n - done);
+      h.chain->forward(part_of(h, x, rows, done, count), mode == FEDTRIP_TRAINING ? &dropout : nullptr, h.kept > 0);
+      h.chain->copy_outputs(outputs + done * h.plan.outputs());
+      if (tapped) h.chain->copy_tap(tapped + done * h.plan.shapes[h.plan.tap].size());
+    }
   });
 }
 

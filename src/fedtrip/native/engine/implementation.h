@@ -36,8 +36,8 @@ struct Gradient {
 class Chain {
  public:
   virtual ~Chain() = default;
-  // The parameters of the calls that follow.
-  virtual void load(const float* w) = 0;
+  // The parameters of the calls that follow: not a copy, the caller's vector stays where and as it is.
+  virtual void use(const float* w) = 0;
   // The outputs of a batch stay in the chain until the next call; with `keep` also what backward needs. Without
   // `dropout` such layers do nothing.
   virtual void forward(const Batch& batch, const Dropout* dropout, bool keep) = 0;
@@ -45,11 +45,8 @@ class Chain {
   virtual void copy_tap(float* tapped) = 0;       // (sample, place)
   // From the gradient of the outputs (and of the tap's values, or null) of the last batch.
   virtual void backward(const float* d_outputs, const float* d_tap, const Gradient& into) = 0;
-  // In a training `step` takes the place of backward: each parameter moves as soon as its gradient is there. The
-  // caller's vectors are as they should be when the training ends.
-  virtual void begin_training(const Training& training) = 0;
-  virtual void step(const float* d_outputs) = 0;
-  virtual void end_training() = 0;
+  // The same, and each parameter of the training moves as soon as its gradient is there.
+  virtual void step(const float* d_outputs, const Training& training) = 0;
   // How many samples are evaluated at once: the most that fit the caches.
   virtual int64_t evaluation_batch() const = 0;
 };

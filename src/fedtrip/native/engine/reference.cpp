@@ -53,10 +53,10 @@ class ReferenceChain final : public Chain {
  public:
   explicit ReferenceChain(const Plan& plan) : plan_(plan), values_(plan.shapes.size()), largest_(plan.layers.size()) {}
 
-  void load(const float* w) override { w_.assign(w, w + plan_.parameters); }
+  void use(const float* w) override { w_ = w; }
 
   void forward(const Batch& batch, const Dropout* dropout, bool) override {
-    const float* w = w_.data();
+    const float* w = w_;
     n_ = batch.n;
     dropout_on_ = dropout != nullptr;
     if (dropout) dropout_ = *dropout;
@@ -74,22 +74,15 @@ class ReferenceChain final : public Chain {
   int64_t evaluation_batch() const override { return 16; }
 
   void backward(const float* d_outputs, const float* d_tap, const Gradient& into) override {
-    const std::vector<float> g = gradient(w_.data(), d_outputs, d_tap);
+    const std::vector<float> g = gradient(w_, d_outputs, d_tap);
     for (int64_t i = 0; i < plan_.parameters; i++)
       if (used_[i]) into.g[i] = into.accumulate ? into.g[i] + g[i] : g[i];
   }
 
-  void begin_training(const Training& training) override {
-    training_ = training;
-    load(training.w);
+  void step(const float* d_outputs, const Training& training) override {
+    const std::vector<float> g = gradient(training.w, d_outputs, nullptr);
+    sgd_step(training.rule, training.w, training.m, training.c, g.data(), plan_.parameters);
   }
-
-  void step(const float* d_outputs) override {
-    const std::vector<float> g = gradient(w_.data(), d_outputs, nullptr);
-    sgd_step(training_.rule, w_.data(), training_.m, training_.c, g.data(), plan_.parameters);
-  }
-
-  void end_training() override { std::copy(w_.begin(), w_.end(), training_.w); }
 
  private:
   std::vector<float> gradient(const float* w, const float* d_outputs, const float* d_tap) {
@@ -362,8 +355,7 @@ class ReferenceChain final : public Chain {
   }
 
   Plan plan_;
-  std::vector<float> w_;
-  Training training_{};
+  const float* w_ = nullptr;
   int64_t n_ = 0;
   bool dropout_on_ = false;
   Dropout dropout_{};

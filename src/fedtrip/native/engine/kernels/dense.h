@@ -1,5 +1,7 @@
 // A linear layer, with the ReLU behind it.
 #pragma once
+#include <algorithm>
+
 #include "stage.h"
 
 namespace fedtrip {
@@ -10,35 +12,29 @@ constexpr int64_t INPUTS_AT_ONCE = 192;
 
 class Dense final : public Stage {
  public:
-  Dense(const fedtrip_layer& layer, bool relu, Value& in, Value& out)
+  // `parameters` is the length of the flat vector that the weights are a part of.
+  Dense(const fedtrip_layer& layer, int64_t parameters, bool relu, Value& in, Value& out)
       : l_(layer), relu_(relu), in_(in), out_(out), turned_row_(round_up(in.n, VL)) {
-    if (in.d) turned_ = Floats(l_.outputs * turned_row_);
-    bias_gradient_ = Floats(l_.outputs);
+    // Vectors of weights reach beyond the last output, into what follows in the flat vector. Where nothing follows, the
+    // last inputs are read from a copy that has room behind its end.
+    const int64_t O = l_.outputs, reach = round_up(O, VL);
+    direct_ = std::min(l_.inputs, std::max<int64_t>(0, (parameters - l_.weight - reach) / O + 1));
+    if (parameters - l_.weight < reach) direct_ = 0;
+    if (direct_ < l_.inputs) last_inputs_ = Floats((l_.inputs - direct_) * O);
+    if (in.d) turned_ = Floats(O * turned_row_);
+    bias_gradient_ = Floats(O);
   }
 
   // y[sample][output ...] = bias + sum over the inputs of x[sample][input] * w[input][output ...]
   void forward(const Pass& pass) override {
     const float *w = pass.w + l_.weight, *bias = l_.bias >= 0 ? pass.w + l_.bias : nullptr;
-    const int64_t O = l_.outputs;
-    const Split samples(in_.n, MOST_ROWS);
-    for (int64_t i = 0; i < l_.inputs; i += INPUTS_AT_ONCE) {
-      const int64_t count = l_.inputs - i < INPUTS_AT_ONCE ? l_.inputs - i : INPUTS_AT_ONCE;
-      const bool first = i == 0, last = i + count == l_.inputs;
-      for (int64_t lane = 0; lane < O; lane += MOST_VECTORS * VL) {
-        int64_t sample = 0;
-        for (int64_t b = 0; b < samples.blocks; sample += samples.size(b++)) {
-          float* y = out_.x + sample * O + lane;
-          const auto begin = [&](int r, int64_t at) {
-            return first ? (bias ? load(bias + lane + at) : V{}) : load(y + r * O + at);
-          };
-          const auto done = [&](int r, int64_t at, V sum) {
-            store_first(y + r * O + at, last && relu_ ? rectified(sum) : sum, O - lane - at);
-          };
-          const float* x = in_.x + sample * in_.sample + i * in_.feature;
-          multiply(samples.size(b), vectors_left(O - lane), w + i * O + lane, x, line(count, O, in_.feature), in_.sample,
-                   begin, done);
-        }
-      }
+    const int64_t copied = (l_.inputs - direct_) * l_.outputs;
+    if (copied) std::memcpy(last_inputs_, w + direct_ * l_.outputs, copied * sizeof(float));
+    for (int64_t i = 0; i < l_.inputs;) {
+      const int64_t end = std::min(i + INPUTS_AT_ONCE, i < direct_ ? direct_ : l_.inputs);
+      const float* weights = i < direct_ ? w + i * l_.outputs : last_inputs_ + (i - direct_) * l_.outputs;
+      add_inputs(i, end - i, weights, bias);
+      i = end;
     }
   }
 
@@ -53,6 +49,28 @@ class Dense final : public Stage {
   }
 
  private:
+  // Adds the products of some inputs to the sums that y holds; the first ones begin with the bias.
+  void add_inputs(int64_t input, int64_t count, const float* w, const float* bias) {
+    const int64_t O = l_.outputs;
+    const bool first = input == 0, last = input + count == l_.inputs;
+    const Split samples(in_.n, MOST_ROWS);
+    for (int64_t lane = 0; lane < O; lane += MOST_VECTORS * VL) {
+      int64_t sample = 0;
+      for (int64_t b = 0; b < samples.blocks; sample += samples.size(b++)) {
+        float* y = out_.x + sample * O + lane;
+        const auto begin = [&](int r, int64_t at) {
+          return first ? (bias ? load_first(bias + lane + at, O - lane - at) : V{}) : load(y + r * O + at);
+        };
+        const auto done = [&](int r, int64_t at, V sum) {
+          store_first(y + r * O + at, last && relu_ ? rectified(sum) : sum, O - lane - at);
+        };
+        const float* x = in_.x + sample * in_.sample + input * in_.feature;
+        multiply(samples.size(b), vectors_left(O - lane), w + lane, x, line(count, O, in_.feature), in_.sample, begin,
+                 done);
+      }
+    }
+  }
+
   // Scalars that are neighbours are read without a multiplication of their distance.
   template <class First, class Done>
   INLINE static void multiply(int rows, int vectors_wide, const float* vectors, const float* scalars, const Terms& t,
@@ -114,6 +132,8 @@ class Dense final : public Stage {
   const bool relu_;
   Value &in_, &out_;
   const int64_t turned_row_;
+  int64_t direct_;        // how many inputs' weights are read where they lie
+  Floats last_inputs_;    // the weights of the others
   Floats turned_;         // dy as (output, sample)
   Floats gathered_;       // dx as (input, sample), before it is turned back
   Floats bias_gradient_;

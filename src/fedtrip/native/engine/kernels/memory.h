@@ -31,7 +31,6 @@ class Memory {
   }
   ~Memory() { std::free(start_); }
   operator T*() const { return start_; }
-  T* start() const { return start_; }
 
  private:
   T* start_ = nullptr;

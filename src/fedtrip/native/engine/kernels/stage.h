@@ -71,24 +71,24 @@ Value flattened(const Value& image, const Shape& shape) {
   return v;
 }
 
-// Where gradients go: into a vector, or straight into a step of SGD on the kernels' own copies of w and m.
+// Where gradients go: into a vector, or straight into a step of SGD. Only what belongs to a parameter is touched: the
+// vectors are the caller's, and end where they end.
 struct Sink {
   const Gradient* gradient;  // null: the step
-  Sgd rule;
-  float *w, *m;
-  const float* c;
+  Training training;
 
-  // The gradient of `lanes` (at most VL) parameters from `at` on is there.
+  // The gradient of `lanes` (at most VL count) parameters from `at` on is there.
   INLINE void take(int64_t at, V g, int64_t lanes) const {
     if (gradient) {
       if (gradient->accumulate) g = load_first(gradient->g + at, lanes) + g;
       return store_first(gradient->g + at, g, lanes);
     }
-    const V before = load(w + at);
-    if (c) g = g + load(c + at);
+    const auto& [w, m, c, rule] = training;
+    const V before = load_first(w + at, lanes);
+    if (c) g = g + load_first(c + at, lanes);
     if (rule.a != 0) g = multiply_add(broadcast(rule.a), before, g);
     if (m) {
-      g = multiply_add(broadcast(rule.beta), load(m + at), g);
+      g = multiply_add(broadcast(rule.beta), load_first(m + at, lanes), g);
       store_first(m + at, g, lanes);
     }
     store_first(w + at, multiply_add(broadcast(-rule.lr), g, before), lanes);
@@ -101,7 +101,7 @@ struct Sink {
 
 // What a pass forward is given.
 struct Pass {
-  const float* w;          // the kernels' own copy, with room behind its end
+  const float* w;          // the caller's: nothing behind its end may be read
   const Dropout* dropout;  // null: off
   bool keep;               // whether backward may follow
 };
