@@ -21,7 +21,7 @@ CMAKE := $(or $(shell command -v cmake),$(BIN)/cmake)
 $(BIN)/cmake: | .venv/runtime
 	$(BIN)/python -m pip install --constraint constraints.txt cmake
 
-$(NATIVE): CMakeLists.txt $(wildcard src/fedtrip/native/engine/*) | $(CMAKE)
+$(NATIVE): CMakeLists.txt $(wildcard src/fedtrip/native/engine/*.* src/fedtrip/native/engine/kernels/*) | $(CMAKE)
 	$(CMAKE) -S . -B build/native
 	$(CMAKE) --build build/native --parallel $(CORES)
 	cp build/native/$(@F) $@.new && mv $@.new $@  # never over the file: a process may be using it

@@ -21,6 +21,7 @@ _code = ctypes.c_int
 FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fedtrip_interface": (_whole, ()),
     "fedtrip_kernels": (_text, ()),
+    "fedtrip_choose": (_code, (_text,)),
     "fedtrip_problem": (_text, ()),
     # layers, count, channels, height, width, flat, parameters, tap
     "fedtrip_chain_new": (_chain, (_array, _whole, _whole, _whole, _whole, _whole, _whole, _whole)),
@@ -35,7 +36,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     ),
     # chain, w, x, labels, rows, n, loss, hits
     "fedtrip_chain_evaluate": (_code, (_chain, _array, _array, _array, _array, _whole, _array, _array)),
-    # chain, w, x, rows, n, training, key, step, outputs, tapped
+    # chain, w, x, rows, n, mode, key, step, outputs, tapped
     "fedtrip_chain_forward": (
         _code,
         (_chain, _array, _array, _array, _whole, _whole, _key, _key, _array, _array),

@@ -43,7 +43,11 @@ FEDTRIP_EXPORT void* fedtrip_chain_new(const struct fedtrip_layer* layers, int64
                                        int64_t height, int64_t width, int64_t flat, int64_t parameters, int64_t tap);
 FEDTRIP_EXPORT void fedtrip_chain_free(void* chain);
 FEDTRIP_EXPORT const char* fedtrip_problem(void);
-FEDTRIP_EXPORT const char* fedtrip_kernels(void);  // what was chosen at load: avx512, avx2, wide or reference
+
+// The implementation of the chains that are made from now on: avx512, avx2, wide or reference. At first it is what the
+// environment variable FEDTRIP_KERNELS names, or the best that this processor can run; null chooses that again.
+FEDTRIP_EXPORT const char* fedtrip_kernels(void);  // empty: this processor has none
+FEDTRIP_EXPORT int fedtrip_choose(const char* kernels);
 FEDTRIP_EXPORT int64_t fedtrip_interface(void);    // the version of this interface: the loader refuses another
 
 // Where a batch comes from, here and below: sample i of the batch is row rows[i] of `x` (samples x input size,

@@ -15,7 +15,6 @@ namespace {
 thread_local std::string problem;
 
 bool runs_here(const Implementation& which) {
-  if (!which.make) return false;
   if (&which == &avx512) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
@@ -23,21 +22,23 @@ bool runs_here(const Implementation& which) {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");  // the reference is compiled with FMA too
 }
 
-// The implementation that the environment names, or the widest that this processor has; null if it has none.
-const Implementation* chosen() {
-  static const Implementation* const which = [] {
-    const char* forced = std::getenv("FEDTRIP_KERNELS");
-    for (const Implementation* one : {&avx512, &avx2, &wide, &reference}) {
-      if ((forced && *forced ? std::string(forced) == one->name : true) && runs_here(*one)) return one;
-    }
-    return static_cast<const Implementation*>(nullptr);
-  }();
+// The implementation of this name, or (no name) the best; null if this processor cannot run it.
+const Implementation* find(const char* name) {
+  for (const Implementation* one : {&avx512, &avx2, &wide, &reference}) {
+    if ((!name || !*name || std::string(name) == one->name) && runs_here(*one)) return one;
+  }
+  return nullptr;
+}
+
+const Implementation*& chosen() {
+  static const Implementation* which = find(std::getenv("FEDTRIP_KERNELS"));
   return which;
 }
 
 // One chain and what its calls need between them.
 struct Handle {
   Plan plan;
+  const Implementation* with;
   std::unique_ptr<Chain> chain;
   std::vector<float> outputs, d_outputs;
   int64_t kept = 0;  // samples of the batch that backward may be asked about
@@ -65,7 +66,7 @@ void train_step(Handle& h, const Batch& batch, const int64_t* labels, const Drop
   h.d_outputs.resize(batch.n * classes);
   h.chain->forward(batch, &dropout, true);
   h.chain->copy_outputs(h.outputs.data());
-  chosen()->softmax_gradient(h.outputs.data(), labels, batch, classes, 1.0f / static_cast<float>(batch.n),
+  h.with->softmax_gradient(h.outputs.data(), labels, batch, classes, 1.0f / static_cast<float>(batch.n),
                              h.d_outputs.data());
   h.chain->step(h.d_outputs.data());
 }
@@ -81,7 +82,7 @@ void* fedtrip_chain_new(const fedtrip_layer* layers, int64_t count, int64_t chan
   guarded([&] {
     if (!chosen()) throw std::runtime_error("this processor has not the instructions of the kernels asked for");
     const Plan plan = checked_plan(layers, count, {channels, height, width, flat != 0}, parameters, tap);
-    made = new Handle{plan, chosen()->make(plan), {}, {}, 0};
+    made = new Handle{plan, chosen(), chosen()->make(plan), {}, {}, 0};
   });
   return made;
 }
@@ -90,6 +91,14 @@ void fedtrip_chain_free(void* chain) { delete static_cast<Handle*>(chain); }
 const char* fedtrip_problem(void) { return problem.c_str(); }
 const char* fedtrip_kernels(void) { return chosen() ? chosen()->name : ""; }
 int64_t fedtrip_interface(void) { return 1; }
+
+int fedtrip_choose(const char* kernels) {
+  return guarded([&] {
+    const Implementation* found = find(kernels ? kernels : std::getenv("FEDTRIP_KERNELS"));
+    if (!found) throw std::invalid_argument("this processor cannot run these kernels");
+    chosen() = found;
+  });
+}
 
 int fedtrip_chain_train(void* chain, float* w, float* m, const float* x, const int64_t* labels, const int64_t* order,
                         int64_t samples, int64_t epochs, int64_t batch, float lr, float beta, float a, const float* c,
@@ -124,7 +133,7 @@ int fedtrip_chain_evaluate(void* chain, const float* w, const float* x, const in
       h.outputs.resize(count * classes);
       h.chain->forward(part, nullptr, false);
       h.chain->copy_outputs(h.outputs.data());
-      chosen()->softmax_sums(h.outputs.data(), rows ? labels : labels + done, part, classes, loss, hits);
+      h.with->softmax_sums(h.outputs.data(), rows ? labels : labels + done, part, classes, loss, hits);
     }
   });
 }
