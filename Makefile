@@ -50,7 +50,7 @@ test-slow: .venv/ready $(NATIVE)  ## what needs minutes
 cross: .venv/ready $(NATIVE)  ## every combination of method, codec, combining, server optimizer and selection
 	$(BIN)/pytest -n $(CORES) --dist worksteal -m cross
 
-bench: .venv/ready $(NATIVE)  ## speed against a plain PyTorch loop; writes bench/README.md
+bench: .venv/ready $(NATIVE)  ## speed against a plain PyTorch loop and sgemm, more than an hour; writes bench/README.md
 	$(BIN)/python -m bench
 
 results: .venv/ready  ## the tables, figures and pages of the paper's record, from the runs that are finished
