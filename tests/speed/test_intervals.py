@@ -3,7 +3,6 @@
 import math
 
 import pytest
-
 from bench.intervals import Bar, Interval, ratios
 
 

@@ -1,11 +1,11 @@
 """Work in turns, and what is counted of layers."""
 
 import torch
-from torch import nn
-
 from bench.cases import CASES, mcmahan, small3
 from bench.layers import products, size_after
 from bench.turns import Work, by_turn, interleaved, sgemm_rates
+from torch import nn
+
 from fedtrip.models.chain import trace_chain
 
 
