@@ -35,7 +35,7 @@ def main() -> None:
     chosen = parser.parse_args()
     folder = HERE.parent / "build" / "bench" if chosen.quick else HERE
     folder.mkdir(parents=True, exist_ok=True)
-    results = kept_results(folder / "results.json")
+    results = kept_results(folder / "results.json", to_render=chosen.render)
     if not chosen.render:
         for part in chosen.parts or (*CASES, *OTHERS):
             measure(part, results, chosen.quick, folder)
@@ -48,14 +48,15 @@ def main() -> None:
     say(f"written: {folder / 'README.md'}")
 
 
-def kept_results(path: Path) -> dict[str, Any]:
-    """What was measured before; nothing of another processor."""
+def kept_results(path: Path, *, to_render: bool) -> dict[str, Any]:
+    """What was measured before; to go on measuring nothing of another processor."""
     here = {"cpu": cpu_name(), "cores": len(os.sched_getaffinity(0))}
-    if path.exists():
-        kept: dict[str, Any] = json.loads(path.read_text())
-        if "--render" in sys.argv or {key: kept.get(key) for key in here} == here:
-            return kept
-    return {**here, "cases": {}}
+    kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    if to_render:
+        if "cases" not in kept:
+            raise SystemExit(f"{path} holds no measurements of this benchmark; `make bench` makes them.")
+        return kept
+    return kept if {key: kept.get(key) for key in here} == here else {**here, "cases": {}}
 
 
 def measure(part: str, results: dict[str, Any], quick: bool, folder: Path) -> None:
