@@ -10,6 +10,8 @@ from bench.intervals import Bar, Interval
 
 COMPARE = Bar(12.0, is_most=True)
 """Seconds of `fedtrip compare` from the prompt."""
+FEWEST_TURNS = 6
+"""With fewer no interval is a 95 % one."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ def verdict(name: str, figure: Figure, case: dict[str, Any]) -> str:
     """What the figure says about its bar in this setting."""
     if figure.only_avx2 and case["kernels"] != "avx2":
         return "meant for AVX2"
+    if case["turns"] < FEWEST_TURNS:
+        return "too few turns"
     return BARS[name][figure].verdict(figure.interval(case))
 
 

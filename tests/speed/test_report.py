@@ -42,6 +42,8 @@ def test_verdicts_and_that_the_bar_of_a_round_is_for_avx2_alone():
     assert verdict("cnn", TRAINING, wide) == "within the interval"  # 0.62, 0.68 at best, of 0.65
     assert verdict("cnn", EVALUATION, wide) == "missed"
     assert verdict("cnn", FEDTRIP, wide) == "met"
+    assert verdict("cnn", FEDTRIP, {**wide, "turns": 6}) == "met"
+    assert verdict("cnn", FEDTRIP, {**wide, "turns": 5}) == "too few turns"
 
 
 def test_every_figure_of_the_page_stands_beside_its_kernels_and_their_sgemm():
