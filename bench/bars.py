@@ -65,6 +65,8 @@ def verdict(name: str, figure: Figure, case: dict[str, Any]) -> str:
     """What the figure says about its bar in this setting."""
     if figure.only_avx2 and case["kernels"] != "avx2":
         return "meant for AVX2"
+    if figure in (TORCH_TRAINING, TORCH_EVALUATION) and case["compute"] == "torch":
+        return "not measured: ours is torch here"  # it would be compared with itself
     if case["turns"] < FEWEST_TURNS:
         return "too few turns"
     return BARS[name][figure].verdict(figure.interval(case))

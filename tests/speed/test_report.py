@@ -46,6 +46,12 @@ def test_verdicts_and_that_the_bar_of_a_round_is_for_avx2_alone():
     assert verdict("cnn", FEDTRIP, {**wide, "turns": 5}) == "too few turns"
 
 
+def test_torch_is_not_compared_with_itself():
+    by_torch = {**RESULTS["cases"]["cnn"]["avx2"], "compute": "torch"}
+    assert verdict("alexnet", TORCH_TRAINING, by_torch) == "not measured: ours is torch here"
+    assert verdict("alexnet", TORCH_TRAINING, {**by_torch, "compute": "native"}) == "met"
+
+
 def test_every_figure_of_the_page_stands_beside_its_kernels_and_their_sgemm():
     page = write_report(RESULTS)
     row = "| CNN | avx2, 47 GMAC/s | plain loop over ours, 1 worker | **4.00** [3.60, 4.40] | ≥ 5.30 | missed |"
