@@ -5,7 +5,7 @@ CORES := $(shell nproc)
 NATIVE := src/fedtrip/native/libfedtrip_native.so
 CMAKE := $(or $(shell command -v cmake),$(BIN)/cmake)
 
-.PHONY: native demo test test-slow cross lint bench results docs evidence reliability reliability-overhead wheel clean
+.PHONY: native demo test test-slow cross lint bench results docs evidence race reliability reliability-overhead wheel clean
 
 .venv/runtime: pyproject.toml constraints.txt
 	@echo "Installing what fedtrip runs with, half of it PyTorch, into .venv: 1.4 GB, some minutes."
@@ -29,7 +29,7 @@ $(NATIVE): CMakeLists.txt $(wildcard src/fedtrip/native/engine/*.* src/fedtrip/n
 native: $(NATIVE)  ## the compiled library, in its place in src/
 
 # Tests and measurements must not run on torch alone because the library could not be built. The demo may.
-test test-slow cross bench evidence reliability reliability-overhead: export FEDTRIP_NATIVE = required
+test test-slow cross bench race evidence reliability reliability-overhead: export FEDTRIP_NATIVE = required
 
 demo: .venv/runtime  ## the paper's methods and fedtrip-auto on digits: a table, a plot and a report
 	@$(MAKE) --no-print-directory native || echo "The native library could not be built; the demo runs on torch alone."
@@ -50,8 +50,11 @@ test-slow: .venv/ready $(NATIVE)  ## what needs minutes
 cross: .venv/ready $(NATIVE)  ## every combination of method, codec, combining, server optimizer and selection
 	$(BIN)/pytest -n $(CORES) --dist worksteal -m cross
 
-bench: .venv/ready $(NATIVE)  ## speed against a plain PyTorch loop; writes bench/README.md
+bench: .venv/ready $(NATIVE)  ## speed against a plain PyTorch loop and sgemm, more than an hour; writes bench/README.md
 	$(BIN)/python -m bench
+
+race: .venv/ready $(NATIVE)  ## the same task on Flower's simulation and on pfl, each in an environment of its own; writes bench/RACE.md
+	$(BIN)/python -m bench.race
 
 results: .venv/ready  ## the tables, figures and pages of the paper's record, from the runs that are finished
 	$(BIN)/fedtrip reproduce all --only-finished --quiet > /dev/null

@@ -1,64 +1,81 @@
-"""Run all measurements and write bench/results.json, bench/scaling.png and bench/README.md."""
+"""Measure, and write results.json, scaling.png and README.md: `python -m bench [PART...] [--quick | --render]`."""
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from bench.cases import CASES
-from bench.measure import attaching, layers_of_cnn, scaling, sgemm_rate, whole_rounds
+from bench.intervals import Interval
+from bench.machine import cpu_name, settings
 from bench.memory import FEDERATIONS, peak_memory
-from bench.report import draw_scaling, write_report
+from bench.one_case import measured_apart
+from bench.prompt import seconds_of_compare
+from bench.report import in_readme, write_report
+from bench.scaling import draw_scaling, scaling
 from fedtrip.runs.result import versions
-from fedtrip.training.costs import pass_cost
 
 HERE = Path(__file__).parent
+OTHERS = ("compare", "memory", "scaling")
+TURNS, QUICK_TURNS = 30, 1
 
 
 def main() -> None:
-    """Measure everything (a quarter of an hour), or only the models named on the command line, and keep the rest.
-
-    Nothing else should run on the machine meanwhile.
-    """
-    torch.set_num_threads(1)
-    named = [name for name in sys.argv[1:] if name in CASES]
-    kept = HERE / "results.json"
-    results: dict[str, Any] = json.loads(kept.read_text()) if named and kept.exists() else {}
-    results |= {"versions": versions(), "sgemm_macs_per_second": sgemm_rate()}
-    if not named:
-        for name in FEDERATIONS:
-            say(f"memory: {name}")
-            results[name] = peak_memory(name)
-    for name in named or CASES:
-        results[name] = measured(name)
-    if not named:
-        say("scaling")
-        results["scaling"] = scaling()
-    say("layers of the CNN")
-    results["layers"] = layers_of_cnn()
-    kept.write_text(json.dumps(results, indent=1) + "\n")
-    draw_scaling(results["scaling"], HERE / "scaling.png")
-    (HERE / "README.md").write_text(write_report(results))
-    say(f"written: {HERE / 'README.md'}")
+    """Measure everything, or only the parts that are named and keep the rest. Nothing else should run meanwhile."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=main.__doc__)
+    parser.add_argument("parts", nargs="*", choices=[[], *CASES, *OTHERS], metavar="PART",
+                        help=f"{', '.join((*CASES, *OTHERS))} (default: all)")  # fmt: skip
+    parser.add_argument("--quick", action="store_true", help="one turn, into build/bench: only to see that it runs")
+    parser.add_argument("--render", action="store_true", help="write the pages again from results.json")
+    chosen = parser.parse_args()
+    folder = HERE.parent / "build" / "bench" if chosen.quick else HERE
+    folder.mkdir(parents=True, exist_ok=True)
+    results = kept_results(folder / "results.json", to_render=chosen.render)
+    if not chosen.render:
+        for part in chosen.parts or (*CASES, *OTHERS):
+            measure(part, results, chosen.quick, folder)
+    if "scaling" in results:
+        draw_scaling(results["scaling"], folder / "scaling.png")
+    (folder / "README.md").write_text(write_report(results))
+    if not chosen.quick:
+        readme = HERE.parent / "README.md"
+        readme.write_text(in_readme(readme.read_text(), results))
+    say(f"written: {folder / 'README.md'}")
 
 
-def measured(name: str) -> dict[str, Any]:
-    """Everything about one model."""
-    case = CASES[name]
-    cost = pass_cost(case.federation().module, case.shape)
-    say(f"whole rounds: {name}")
-    rounds = whole_rounds(case)
-    say(f"methods against FedAvg: {name}")
-    return {
-        **rounds,
-        "training_macs": cost.training * case.samples * 4,
-        "forward_macs": cost.forward * case.test,
-        "attaching": attaching(case, ("fedavg", "fedtrip", "fedprox", "feddyn")),
-    }
+def kept_results(path: Path, *, to_render: bool) -> dict[str, Any]:
+    """What was measured before; to go on measuring nothing of another processor."""
+    here = {"cpu": cpu_name(), "cores": len(os.sched_getaffinity(0))}
+    kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    if to_render:
+        if "cases" not in kept:
+            raise SystemExit(f"{path} holds no measurements of this benchmark; `make bench` makes them.")
+        return kept
+    return kept if {key: kept.get(key) for key in here} == here else {**here, "cases": {}}
+
+
+def measure(part: str, results: dict[str, Any], quick: bool, folder: Path) -> None:
+    """One part, written at once: the whole takes more than an hour."""
+    say(part)
+    turns = QUICK_TURNS if quick else TURNS
+    if part in CASES:
+        for kernels, environment in settings().items():
+            say(f"  {kernels}")
+            results["cases"].setdefault(part, {})[kernels] = measured_apart(part, turns, environment)
+    elif part == "compare":
+        seconds = seconds_of_compare(1, rounds=2) if quick else seconds_of_compare(3)
+        results["compare"] = asdict(Interval.of(seconds))
+    elif part == "memory":
+        results["memory"] = {name: peak_memory(name, 0.02 if quick else 1.0) for name in FEDERATIONS}
+    else:
+        results["scaling"] = scaling(1 if quick else 8)
+    results["versions"] = versions()
+    (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
 
 
 def say(what: str) -> None:

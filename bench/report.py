@@ -1,152 +1,273 @@
-"""The measurements as a page and a figure."""
+"""The measurements as pages: bench/README.md, and the table of speed in the README."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from matplotlib.figure import Figure
+from bench.bars import BARS, COMPARE, bar_in_words, verdict
+from bench.cases import CASES
+from bench.intervals import Interval
 
-AIMS = {"mlp": (3.7, 5.0), "cnn": (1.6, 3.0), "alexnet": (1.6, 2.8)}
-ATTACHING_AIMS = {"mlp": 1.04, "cnn": 1.01, "alexnet": 1.01}
-SETTINGS = {
-    "mlp": "600 samples a client, 10,000 test images",
-    "cnn": "600 samples a client, 10,000 test images",
-    "alexnet": "500 samples a client, 2,500 test images",
+TITLES = {
+    "mlp": "MLP",
+    "cnn": "CNN",
+    "small3": "3×32×32, conv 16-32-32",
+    "mcmahan": "McMahan's CNN (1.66 M)",
+    "alexnet": "AlexNet",
 }
+METHOD_ORDER = ("fedtrip", "fedprox", "feddyn", "moon", "fedgkd")
+SPEED = re.compile(r"(<!-- speed: written by `python -m bench --render` -->\n).*(<!-- end of speed -->)", re.DOTALL)
+
+Results = dict[str, Any]
 
 
-def write_report(results: dict[str, Any]) -> str:
-    """bench/README.md."""
-    lines = [
+def write_report(results: Results) -> str:
+    """bench/README.md, of those parts that were measured."""
+    sections = [_beginning(results)]
+    if results["cases"]:
+        sections += [_bars(results), _rounds(results), _parts(results), _ways(results), _methods(results)]
+        sections += [_layers(results)]
+    sections += [_compare(results)] if "compare" in results else []
+    sections += [_growth(results)] if "scaling" in results and "memory" in results else []
+    sections += [_copies(results)] if "copies" in results else []
+    return "\n\n".join("\n".join(section) for section in sections) + "\n"
+
+
+def in_readme(readme: str, results: Results) -> str:
+    """The README with the speed that was measured in its place."""
+    return SPEED.sub(lambda found: found[1] + "\n" + speed(results) + "\n\n" + found[2], readme)
+
+
+def speed(results: Results) -> str:
+    """The README's table."""
+    rows = []
+    for name, kernels, case in _measured(results):
+        ratio, share = case["ratio"], case["share"]
+        cells = [f"{ratio[workers]['median']:.1f}×" for workers in ("1 worker", "2 workers")]
+        cells += [f"{share[part]['median']:.0%}" for part in ("training", "evaluation")]
+        rows.append([TITLES[name], _setting(kernels, case), *cells])
+    head = ["model", "instructions, sgemm", "1 worker", "2 workers", "training", "evaluation"]
+    return "\n".join([f"CPU: {results['cpu']}.", "", *_table(head, rows)])
+
+
+def _beginning(results: Results) -> list[str]:
+    versions = results.get("versions", {})
+    sizes = ", ".join(f"{TITLES[name]} {case.samples} and {case.test:,}" for name, case in CASES.items())
+    return [
         "# Speed",
         "",
-        "Written by `make bench`; the raw numbers are in `results.json`. A ratio compares two things measured in turns",
-        "in one run on one machine (2 cores); absolute times say little on noisy machines. The plain loop is",
-        "[`plain.py`](plain.py): nn.Module, DataLoader (batch 50), optim.SGD, deepcopy, evaluation in batches of 1000",
-        "under no_grad, one thread, inputs normalised beforehand. fedtrip writes metrics and a checkpoint every round.",
-        f"Versions: {', '.join(f'{k} {v}' for k, v in results['versions'].items())}.",
+        "Written by `make bench`; the numbers are in `results.json`, and `python -m bench --render` writes this page",
+        "from them. What is compared was measured in turns in one process: absolute times say little on noisy",
+        "machines. A figure is the median of the ratios of all turns with its 95 % interval (order statistics).",
         "",
-        "## A whole round against the plain loop",
+        f"CPU: {results['cpu']}, {results['cores']} cores. Kernels: those of our engine; where they are `avx2` on a",
+        "processor with AVX-512, ATen, oneDNN and MKL are limited to AVX2 too. Beside them stands what a 1024³ sgemm",
+        "reaches there on one thread, in multiply-adds a second, measured in the same turns.",
+        *([f"Versions: {', '.join(f'{k} {v}' for k, v in versions.items())}."] if versions else []),
         "",
-        "4 clients a round, one epoch, batch 50, FedAvg with momentum 0.9. Median of the ratios (quartiles).",
+        "The plain loop is [`plain.py`](plain.py): nn.Module, DataLoader (batch 50), optim.SGD, deepcopy, evaluation",
+        "in batches of 1000 under no_grad, one thread, inputs normalised beforehand. fedtrip writes metrics and a",
+        "checkpoint every round. 4 clients a round, one epoch, batch 50, FedAvg with momentum 0.9. Samples a client",
+        f"and test images: {sizes}.",
+    ]  # fmt: skip
+
+
+def _bars(results: Results) -> list[str]:
+    rows = []
+    for name, kernels, case in _measured(results):
+        for figure in BARS[name]:
+            rows.append([
+                TITLES[name], _setting(kernels, case), figure.title, figure.written(case), bar_in_words(name, figure),
+                verdict(name, figure, case),
+            ])  # fmt: skip
+    text = [
+        "## What must be reached",
         "",
-        "| model | setting | plain loop | 1 worker | aim | 2 workers | aim |",
-        "|---|---|---|---|---|---|---|",
+        "A bar is missed only if the whole interval lies beyond it. Those of a whole round are meant for AVX2.",
+        "",
     ]
-    for name, (aim_one, aim_two) in AIMS.items():
-        case = results[name]
-        one, two = case["ratio"]["1 worker"], case["ratio"]["2 workers"]
-        lines.append(
-            f"| {name} | {SETTINGS[name]} | {_seconds(case['seconds']['plain']['median'])} "
-            f"| {_ratio(one)} | {aim_one}× | {_ratio(two)} | {aim_two}× |"
-        )
-    lines += [
-        "",
-        "## What a round of fedtrip is made of",
-        "",
-        "| model | workers | whole | training | evaluation | checkpoint | aggregation and the rest |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name in AIMS:
-        for workers, parts in results[name]["parts"].items():
-            rest = parts["whole"] - parts["training"] - parts["evaluation"] - parts["checkpoint"]
-            shares = [parts["training"], parts["evaluation"], parts["checkpoint"], rest]
-            lines.append(
-                f"| {name} | {workers.split()[0]} | {_seconds(parts['whole'])} | "
-                + " | ".join(f"{share / parts['whole']:.1%}" for share in shares)
-                + " |"
-            )
-    lines += [
-        "",
-        "Training and evaluation with two workers include the transport through shared memory.",
-        "",
-        "## A method's round against FedAvg's",
-        "",
-        "Training time of a round, one worker, the same momentum, medians of ratios.",
-        "",
-        "| model | fedtrip | aim | fedprox | feddyn |",
-        "|---|---|---|---|---|",
-    ]
-    for name in AIMS:
-        ratios = results[name]["attaching"]
-        measured = [
-            f"{ratios['fedtrip']:.3f}",
-            ATTACHING_AIMS[name],
-            f"{ratios['fedprox']:.3f}",
-            f"{ratios['feddyn']:.3f}",
+    return [*text, *_table(["model", "kernels, sgemm", "figure", "measured", "bar", "verdict"], rows)]
+
+
+def _rounds(results: Results) -> list[str]:
+    rows = [
+        [
+            TITLES[name], _setting(kernels, case), case["compute"], str(case["turns"]),
+            _seconds(case["seconds"]["plain"]["median"]),
+            *(f"{_written(case['ratio'][workers], 2)}×" for workers in ("1 worker", "2 workers")),
+            *(_written(case["share"][part], 0, percent=True) for part in ("training", "evaluation")),
         ]
-        lines.append(f"| {name} | {' | '.join(map(str, measured))} |")
-    rate = results["sgemm_macs_per_second"]
-    lines += [
-        "",
-        "## Against what the core can multiply",
-        "",
-        f"A 1024³ sgemm reaches {rate / 1e9:.0f} GMAC/s on one thread. Time of the round's multiply-adds at that rate",
-        "over the time they took (one worker):",
-        "",
-        "| model | training | evaluation |",
-        "|---|---|---|",
+        for name, kernels, case in _measured(results)
+    ]  # fmt: skip
+    head = [
+        "model",
+        "kernels, sgemm",
+        "compute",
+        "turns",
+        "plain loop",
+        "1 worker",
+        "2 workers",
+        "training",
+        "evaluation",
     ]
-    for name in AIMS:
-        case, parts = results[name], results[name]["parts"]["1 worker"]
-        lines.append(
-            f"| {name} | {case['training_macs'] / rate / parts['training']:.1%} "
-            f"| {case['forward_macs'] / rate / parts['evaluation']:.1%} |"
-        )
-    million, alexnets = results["million"], results["fifty_alexnets"]
-    lines += [
+    text = [
+        "## A whole round against the plain loop, and its parts against sgemm",
         "",
+        "*Training* and *evaluation*: the time that the round's multiply-adds would take at the speed of sgemm over",
+        "the time that they took, with one worker. *Compute* is what `auto` chose: native, torch, or",
+        "native-evaluation, which trains by torch.",
+        "",
+    ]
+    return [*text, *_table(head, rows)]
+
+
+def _parts(results: Results) -> list[str]:
+    rows = []
+    for name, kernels, case in _measured(results):
+        for workers in ("1 worker", "2 workers"):
+            parts = case["parts"][workers]
+            shares = [parts[part] / parts["whole"] for part in ("training", "evaluation", "checkpoint")]
+            cells = [f"{share:.1%}" for share in (*shares, 1 - sum(shares))]
+            rows.append([TITLES[name], _setting(kernels, case), workers[0], _seconds(parts["whole"]), *cells])
+    head = [
+        "model",
+        "kernels, sgemm",
+        "workers",
+        "whole",
+        "training",
+        "evaluation",
+        "checkpoint",
+        "aggregation and the rest",
+    ]
+    text = ["## What a round of fedtrip is made of", ""]
+    after = ["", "Training and evaluation with two workers include the transport through shared memory."]
+    return [*text, *_table(head, rows), *after]
+
+
+def _ways(results: Results) -> list[str]:
+    rows = [
+        [
+            TITLES[name], _setting(kernels, case), case["compute"],
+            *(_written(case["torch over native"][part], 2) for part in ("training", "evaluation")),
+        ]
+        for name, kernels, case in _measured(results)
+    ]  # fmt: skip
+    text = [
+        "## Torch's time over the native engine's",
+        "",
+        "`--compute torch` and `--compute native`, one worker. Above 1 the native engine is faster.",
+        "",
+    ]
+    return [*text, *_table(["model", "kernels, sgemm", "`auto` chose", "training", "evaluation"], rows)]
+
+
+def _methods(results: Results) -> list[str]:
+    rows = []
+    for name, kernels, case in _measured(results):
+        found = case["over fedavg"]
+        cells = [_written(found[method], 3) if method in found else "–" for method in METHOD_ORDER]
+        rows.append([TITLES[name], _setting(kernels, case), *cells])
+    text = [
+        "## A method's training time over FedAvg's",
+        "",
+        "One worker, the same momentum, the same clients, and each has the memory that the method gives it.",
+        "",
+    ]
+    return [*text, *_table(["model", "kernels, sgemm", *METHOD_ORDER], rows)]
+
+
+def _layers(results: Results) -> list[str]:
+    lines = [
+        "## Where the rest goes, layer by layer",
+        "",
+        "Microseconds a sample through the native engine, as differences between chains that end one layer later, and",
+        "beside them those of the layer's multiply-adds at the speed of sgemm. *Forward* is 1,000 samples with nothing",
+        "kept, *training* 50 forward and back without the loss and the step of SGD. Layers whose work is done in one",
+        "sweep (a convolution, its ReLU and its pooling) can make the difference of one of them small or negative.",
+    ]
+    for name, kernels, case in _measured(results):
+        if not case["layers"]:
+            continue
+        rows = []
+        for row in [*case["layers"], _sum(case["layers"])]:
+            cells = [
+                f"{row[column]:.3f}" for column in ("forward", "forward at sgemm", "training", "training at sgemm")
+            ]
+            rows.append([row["layer"], f"{row['macs']:,}", *cells])
+        head = ["layer", "multiply-adds", "forward", "at sgemm", "training", "at sgemm"]
+        lines += ["", f"{TITLES[name]}, {_setting(kernels, case)}:", "", *_table(head, rows)]
+    return lines
+
+
+def _sum(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {"layer": "all", **{key: sum(row[key] for row in rows) for key in rows[0] if key != "layer"}}
+
+
+def _compare(results: Results) -> list[str]:
+    found = Interval(**results["compare"])
+    return [
+        "## From the prompt",
+        "",
+        f"`fedtrip compare` on digits, six methods, three trials each, two workers: **{found.median:.1f} s** from",
+        f"the start of the interpreter to its end (the middle of three: {found.low:.1f} to {found.high:.1f} s).",
+        f"The bar is {COMPARE.value:.0f} s: {COMPARE.verdict(found)}.",
+    ]
+
+
+def _growth(results: Results) -> list[str]:
+    million, alexnets = results["memory"]["million"], results["memory"]["fifty_alexnets"]
+    return [
         "## How cost grows",
         "",
         "![time of a round against N, K, samples and model size](scaling.png)",
         "",
-        f"A million clients, 100 a round, 100 rounds of FedTrip with the CNN (50 samples a client), 2 workers: "
-        f"{million['gigabytes']:.2f} GB at most (all three processes), "
-        f"{_seconds(million['seconds a round'])} a round.",
+        f"A million clients, 100 a round, {million['rounds']} rounds of FedTrip with the CNN (50 samples a client), "
+        "2 workers: "
+        f"{million['gigabytes']:.2f} GB at most (all three processes), {_seconds(million['seconds a round'])} a round.",
         "",
         f"50 clients with AlexNet ({alexnets['model_megabytes']:.0f} MB a model, of which each keeps one), 4 a round, "
-        f"60 rounds: {alexnets['gigabytes']:.2f} GB.",
+        f"{alexnets['rounds']} rounds: {alexnets['gigabytes']:.2f} GB.",
+    ]  # fmt: skip
+
+
+def _copies(results: Results) -> list[str]:
+    rows = [[case, f"{copies:.1f}"] for case, copies in results["copies"].items()]
+    text = [
+        "## How many copies of its model a federation holds",
         "",
-        "## Where a training step of the CNN spends its time",
+        "A model of 25 million parameters, at the peak.",
         "",
-        "Batch of 50, one thread, torch's profiler, own time of each operation.",
-        "",
-        "| operation | input shapes | µs | share |",
-        "|---|---|---|---|",
     ]
-    for row in results["layers"]:
-        lines.append(f"| {row['operation']} | {row['shapes']} | {row['microseconds']:.0f} | {row['share']:.1%} |")
-    return "\n".join(lines) + "\n"
+    return [*text, *_table(["federation", "copies"], rows)]
 
 
-def draw_scaling(scaling: dict[str, dict[str, list[float]]], path: Path) -> None:
-    """Four panels: N, K, samples, |w|."""
-    titles = {
-        "N": ("clients in all, N", "4 of N clients a round, with evaluation"),
-        "K": ("clients a round, K", "training only"),
-        "n": ("samples a client, n", "training only, 4 clients a round"),
-        "w": ("parameters, |w|", "training only, one hidden layer"),
-    }
-    figure = Figure(figsize=(12, 3.2), layout="constrained")
-    for number, (key, (label, title)) in enumerate(titles.items()):
-        axes = figure.add_subplot(1, 4, number + 1)
-        x, milliseconds = scaling[key]["x"], [1e3 * s for s in scaling[key]["seconds"]]
-        axes.plot(x, milliseconds, "o-", color="#0072B2", label="measured")
-        if key == "N":
-            axes.set_xscale("log")
-        else:
-            middle = len(x) // 2
-            axes.plot(x, [milliseconds[middle] * value / x[middle] for value in x], ":", color="0.4", label="linear")
-            axes.legend(frameon=False)
-        axes.set(xlabel=label, ylabel="ms a round", title=title, ylim=(0, 1.1 * max(milliseconds)))
-        axes.title.set_fontsize(9)
-        axes.grid(alpha=0.25)
-    figure.savefig(path, dpi=140)
+def _measured(results: Results) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Model, kernels and what was measured, in the order of the cases, AVX2 last."""
+    for name in TITLES:
+        for kernels, case in sorted(results["cases"].get(name, {}).items(), key=lambda item: item[0] == "avx2"):
+            yield name, kernels, case
 
 
-def _ratio(value: dict[str, float]) -> str:
-    return f"**{value['median']:.2f}×** ({value['low']:.2f}–{value['high']:.2f})"
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines]
+
+
+def _setting(kernels: str, case: dict[str, Any]) -> str:
+    return f"{kernels}, {_rate(case)}"
+
+
+def _rate(case: dict[str, Any]) -> str:
+    return f"{case['sgemm']['median'] / 1e9:.0f} GMAC/s"
+
+
+def _written(value: dict[str, float], digits: int, *, percent: bool = False) -> str:
+    def number(of: str) -> str:
+        return f"{value[of]:.{digits}{'%' if percent else 'f'}}"
+
+    return f"**{number('median')}** [{number('low')}, {number('high')}]"
 
 
 def _seconds(value: float) -> str:

@@ -91,11 +91,11 @@ def test_the_library_is_built_when_its_sources_change_and_only_then(installed: P
         assert make(installed, "--question", *here).returncode == 0
 
 
-@pytest.mark.parametrize("target", ["test", "test-slow", "cross", "bench", "reliability"])
+@pytest.mark.parametrize("target", ["test", "test-slow", "cross", "bench", "race", "reliability"])
 def test_tests_and_measurements_demand_the_library(installed: Path, target: str) -> None:
     done = make(installed, target, "CMAKE=.venv/bin/cmake")
     assert done.returncode == 0, done.stderr
-    program = "python" if target in ("bench", "reliability") else "pytest"
+    program = "python" if target in ("bench", "race", "reliability") else "pytest"
     assert done.stdout.splitlines()[-1] == f"called {program}, native required"
     (installed / NATIVE).unlink()
     failed = make(installed, target, "CMAKE=false")

@@ -40,7 +40,7 @@ class Program {
     for (size_t s = stages_.size(); s-- > 0;) {
       // Behind the stage that reads the tapped values their gradient is whole but for what the tap adds.
       stages_[s]->backward(w, sink);
-      if (d_tap && first_layer_[s] == plan_.tap && value(plan_.tap).d) put_gradient(value(plan_.tap), d_tap, true);
+      if (d_tap && first_layer_[s] == plan_.tap) put_gradient(value(plan_.tap), d_tap, true);
     }
   }
 
@@ -144,6 +144,7 @@ class Program {
   }
 
   void put_gradient(Value& v, const float* d, bool add) {
+    if (!v.d) return;  // nothing before it has parameters
     const int64_t size = v.shape.size();
     for_each_row(v, v.d, v.d_row, v.d_channel, [&](float* row, int64_t first, int64_t places) {
       for (int64_t b = 0; b < n_; b++)

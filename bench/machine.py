@@ -1,0 +1,31 @@
+"""What a figure was measured on, and with which of the processor's instructions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedtrip.native.library import kernels
+
+AVX2_ONLY = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "FEDTRIP_KERNELS": "avx2",
+}
+"""The environment in which torch, its libraries and our kernels use nothing beyond AVX2."""
+
+
+def cpu_name() -> str:
+    """As the system calls it, with family and model, because virtual machines shorten the name."""
+    facts: dict[str, str] = {}
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = line.partition(":")
+        facts.setdefault(key.strip(), value.strip())
+    return f"{facts['model name']} (family {facts['cpu family']}, model {facts['model']})"
+
+
+def settings() -> dict[str, dict[str, str]]:
+    """The environments to measure in, by the kernels that our engine uses in them."""
+    own = kernels()
+    assert own is not None, "the benchmark measures the native library"
+    return {own: {}, "avx2": AVX2_ONLY} if own == "avx512" else {own: {}}

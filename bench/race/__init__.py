@@ -1,0 +1,1 @@
+"""The same task and model on other simulators: `make race`."""
