@@ -15,7 +15,7 @@ import fedtrip
 from fedtrip import Experiment, UserError, compare
 from fedtrip.report import read_folders, write_report
 
-SMALL = {"rounds": 3, "clients": 4, "per_round": 2, "samples_per_client": 30, "target": 0.1}
+SMALL = {"rounds": 3, "clients": 4, "per_round": 2, "samples_per_client": 30, "target": 0.05}
 
 
 def without_scripts(page: str) -> str:
@@ -44,7 +44,7 @@ def test_a_comparison_leaves_its_report(comparison):
         "fedtrip",
         "fedavg",
         "digits, mlp, dirichlet:0.5",
-        "rounds to 10%",
+        "rounds to 5%",
         "2/2",
         "worst client",
         "torch",

@@ -101,7 +101,7 @@ def test_a_checkpoint_of_another_experiment_is_refused(blobs, tmp_path, listing)
         file = f"checkpoint/{name}.safetensors"
         (tmp_path / "mine" / file).write_bytes((tmp_path / "other" / file).read_bytes())
     before = listing(tmp_path / "mine")
-    with pytest.raises(UserError, match="is of another experiment: its seed is 8, here it is 7; accepted: its own"):
+    with pytest.raises(UserError, match="is of another experiment: its seed is 8, here it is 27133; accepted: its own"):
         package.run(experiment, data=blobs, out=tmp_path / "mine", resume=True, workers=1)
     assert listing(tmp_path / "mine") == before
 
