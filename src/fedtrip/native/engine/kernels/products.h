@@ -39,7 +39,7 @@ INLINE void add_terms(V (&sum)[R][N], const float* vectors, const float* scalars
 
 // A tile of R x N sums: begins with first(row, lane), ends in done(row, lane, sum).
 template <int R, int N, bool NEXT_IS_1, class First, class Done>
-inline void tile(const float* vectors, const float* scalars, const Terms& t, int64_t next, First first, Done done) {
+INLINE void tile(const float* vectors, const float* scalars, const Terms& t, int64_t next, First first, Done done) {
   V sum[R][N];
   for (int r = 0; r < R; r++)
     for (int n = 0; n < N; n++) sum[r][n] = first(r, n * VL);
