@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from fedtrip.native.library import kernels
@@ -24,8 +25,18 @@ def cpu_name() -> str:
     return f"{facts['model name']} (family {facts['cpu family']}, model {facts['model']})"
 
 
+def has_avx512() -> bool:
+    """Whether the processor has it; which kernels our engine takes there is another question."""
+    return " avx512f " in Path("/proc/cpuinfo").read_text()
+
+
 def settings() -> dict[str, dict[str, str]]:
-    """The environments to measure in, by the kernels that our engine uses in them."""
-    own = kernels()
-    assert own is not None, "the benchmark measures the native library"
-    return {own: {}, "avx2": AVX2_ONLY} if own == "avx512" else {own: {}}
+    """The environments to measure in, by the widest instructions that all libraries may use there."""
+    assert kernels() is not None, "the benchmark measures the native library"
+    return {"avx512": {}, "avx2": AVX2_ONLY} if has_avx512() else {"avx2": {}}
+
+
+def instructions() -> str:
+    """Which of the settings this process runs in."""
+    limited = all(os.environ.get(name) == value for name, value in AVX2_ONLY.items())
+    return "avx512" if has_avx512() and not limited else "avx2"

@@ -13,6 +13,7 @@ import torch
 
 from bench.cases import CASES
 from bench.layers import MEASURED, layer_times
+from bench.machine import instructions
 from bench.measure import over_fedavg, whole_rounds
 from fedtrip.native.library import kernels
 
@@ -29,7 +30,8 @@ def measured(name: str, turns: int) -> dict[str, Any]:
     """Everything about one model, and what it was computed with."""
     case = CASES[name]
     return {
-        "kernels": kernels(),
+        "kernels": instructions(),
+        "our kernels": kernels(),
         "torch": torch.backends.cpu.get_cpu_capability(),
         **whole_rounds(case, turns),
         "over fedavg": over_fedavg(case, turns),

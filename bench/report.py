@@ -62,9 +62,10 @@ def _beginning(results: Results) -> list[str]:
         "from them. What is compared was measured in turns in one process: absolute times say little on noisy",
         "machines. A figure is the median of the ratios of all turns with its 95 % interval (order statistics).",
         "",
-        f"CPU: {results['cpu']}, {results['cores']} cores. Kernels: those of our engine; where they are `avx2` on a",
-        "processor with AVX-512, ATen, oneDNN and MKL are limited to AVX2 too. Beside them stands what a 1024³ sgemm",
-        "reaches there on one thread, in multiply-adds a second, measured in the same turns.",
+        f"CPU: {results['cpu']}, {results['cores']} cores. Kernels: with `avx512` every library takes the instructions",
+        f"that it finds fastest there (our engine: {_own_kernels(results)}); with `avx2` ATen, oneDNN, MKL and our",
+        "engine are limited to AVX2. Beside them stands what a 1024³ sgemm reaches there on one thread, in",
+        "multiply-adds a second, measured in the same turns.",
         *([f"Versions: {', '.join(f'{k} {v}' for k, v in versions.items())}."] if versions else []),
         "",
         "The plain loop is [`plain.py`](plain.py): nn.Module, DataLoader (batch 50), optim.SGD, deepcopy, evaluation",
@@ -253,6 +254,12 @@ def _measured(results: Results) -> Iterator[tuple[str, str, dict[str, Any]]]:
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     lines = [head, ["---"] * len(head), *rows]
     return ["| " + " | ".join(line) + " |" for line in lines]
+
+
+def _own_kernels(results: Results) -> str:
+    """What our engine chose where it was free to."""
+    chosen = {case.get("our kernels", kernels) for _, kernels, case in _measured(results) if kernels != "avx2"}
+    return ", ".join(sorted(chosen)) or "avx2"
 
 
 def _setting(kernels: str, case: dict[str, Any]) -> str:

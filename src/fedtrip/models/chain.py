@@ -165,7 +165,8 @@ def _follow(module: nn.Module, sample_shape: tuple[int, ...], training: bool) ->
         followed.begins[""] = 0
         MODULES[type(module)](followed.builder, "", module)
         return followed
-    module = copy.deepcopy(module).train(training)
+    shared = {id(parameter): parameter for parameter in module.parameters()}  # a large model is not copied
+    module = copy.deepcopy(module, shared).train(training)
     before = _attributes(module)
     try:
         with torch.random.fork_rng(devices=[]):
