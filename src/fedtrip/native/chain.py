@@ -143,7 +143,7 @@ class NativeChain:
         `key` and `step` decide what dropout leaves in training.
         """
         samples = len(x) if rows is None else len(rows)
-        self._w = w  # `backward` reads it again
+        self._kept = w, x  # `backward` reads them again
         outputs = torch.empty(samples, self._outputs)
         tapped = torch.empty(samples, self._tapped) if tap else None
         self._call(

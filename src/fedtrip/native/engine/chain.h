@@ -75,8 +75,8 @@ enum fedtrip_mode {
 FEDTRIP_EXPORT int fedtrip_chain_forward(void* chain, const float* w, const float* x, const int64_t* rows, int64_t n,
                                          int64_t mode, uint64_t key, uint64_t step, float* outputs, float* tapped);
 
-// Of the batch of n samples that `forward` last kept, whose w must be where and as it was: g gets the gradient of every
-// parameter, from that of the outputs and, if not null, of the tap's values. With accumulate = 1 it is added to what g holds.
+// Of the batch of n samples that `forward` last kept, whose w and x must be where and as they were: g gets the gradient
+// of every parameter, from that of the outputs and, if not null, of the tap's values. With accumulate = 1 it is added to what g holds.
 FEDTRIP_EXPORT int fedtrip_chain_backward(void* chain, int64_t n, const float* d_outputs, const float* d_tapped,
                                           float* g, int64_t accumulate);
 

@@ -26,6 +26,7 @@ class Program {
     size_t layer = 0;
     values_[0] = make_value(0, false);
     while (layer < plan_.layers.size()) layer = add_stage(layer);
+    if (stages_.empty()) first_layer_.push_back(static_cast<int64_t>(plan_.layers.size()));  // it only flattens
   }
 
   int64_t samples() const { return n_; }
@@ -119,12 +120,17 @@ class Program {
            l.stride_w == k && l.pad_h == 0 && l.pad_w == 0 && l.out_h * k <= in.height && l.out_w * k <= in.width;
   }
 
-  // Puts the batch where the first stage reads it.
+  // Puts the batch where the first stage reads it. A linear layer reads samples that follow each other where they are:
+  // it takes their numbers one by one, and none behind the last.
   void read(const Batch& batch) {
     Value& v = values_[0];
     const Shape& s = v.shape;
     const int64_t size = s.size();
     if (v.sample == size) {
+      const bool as_it_is = !batch.rows && kind(first_layer_[0]) == FEDTRIP_LINEAR;
+      v.x = as_it_is ? const_cast<float*>(batch.x) : v.x_memory;
+      for (int64_t layer = 0; layer < first_layer_[0]; layer++) values_[layer + 1].x = v.x;  // flattened: the same memory
+      if (as_it_is) return;
       for (int64_t b = 0; b < n_; b++) std::memcpy(v.x + b * size, batch.x + batch.row(b) * size, size * sizeof(float));
       return;
     }
