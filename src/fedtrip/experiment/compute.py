@@ -15,7 +15,11 @@ from fedtrip.models.chain_layers import NotAChain
 from fedtrip.native.library import library, why_missing
 
 TRAINS_BELOW, EVALUATES_BELOW = 64, 128
-"""Channels of the widest convolution from which torch is as fast, in training and in evaluation."""
+"""Channels of the widest convolution from which torch is as fast, in training and in evaluation.
+
+Measured on a Zen 4, torch's time over the native engine's, with AVX-512 and with AVX2 only: 64 channels (McMahan's CNN)
+0.91 and 1.11 in training, 1.5 and 1.8 in evaluation; AlexNet 0.63 and 0.78, 0.93 and 1.09.
+"""
 
 
 def decide(
