@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import statistics
-import threading
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from bench.cases import CASES, fedtrip_rounds
 from bench.turns import Work, interleaved
+from bench.watch import Watch
 
 WORKERS = 2
 FEDERATIONS: dict[str, tuple[str, int, dict[str, Any]]] = {
@@ -42,41 +39,3 @@ def _measure(name: str, share: float) -> dict[str, float]:
         "gigabytes": watch.most / 1e9,
         "model_megabytes": 4 * sum(p.numel() for p in federation.module.parameters()) / 1e6,
     }
-
-
-class Watch:
-    """Looks ten times a second how much memory this process and its children take together.
-
-    Each process' "proportional set size" is summed, so that a page that three of them share counts once.
-    """
-
-    def __init__(self) -> None:
-        self.most = 0
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-
-    def __enter__(self) -> Watch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while not self._ended.wait(0.1):
-            self.most = max(self.most, sum(_proportional_size(pid) for pid in (os.getpid(), *_children(os.getpid()))))
-
-
-def _children(pid: int) -> list[int]:
-    threads = Path(f"/proc/{pid}/task").iterdir()
-    return [int(child) for thread in threads for child in (thread / "children").read_text().split()]
-
-
-def _proportional_size(pid: int) -> int:
-    """Bytes; 0 for a process that has just ended."""
-    try:
-        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    except OSError:
-        return 0
-    return next(1024 * int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
