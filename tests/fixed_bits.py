@@ -14,7 +14,7 @@ from fedtrip.codecs.int8 import Int8
 from fedtrip.data.normalisation import measure
 from fedtrip.families import LR_SCHEDULE, SELECT
 from fedtrip.methods.fedtrip_auto import annealed_xi
-from fedtrip.models import MODELS, build_model
+from fedtrip.models import MODELS, build_model, usual_samples
 from fedtrip.optimizers.sgd import Sgd
 from fedtrip.partitions._draws import _log_exponentials
 from fedtrip.partitions.dirichlet import Dirichlet
@@ -68,7 +68,7 @@ def everything():
         "int8": coded(),
         "normals": normals(stream(1, "normals"), 20_000).tolist(),
         "gammas": gammas(stream(1, "gammas"), 1.5, 20_000).tolist(),
-        **{f"initial {name}": state_sha256(build_model(name, (3, 32, 32), 10, 1).state_dict()) for name in MODELS},
+        **{f"initial {name}": state_sha256(build_model(name, *usual_samples(name), 1).state_dict()) for name in MODELS},
         **{f"normalisation {c} {k}": measured(c, k) for c, k in product((1, 3), ("uint8", "float32"))},
         **{f"schedule {r}": [LR_SCHEDULE.make(r)(t, 5000) for t in range(1, 5001)] for r in rules},
         "annealed xi": [annealed_xi(t, gap, tau) for t, gap, tau in product(range(1, 300), (1, 3), (7.0, 10.0))],

@@ -120,7 +120,7 @@ def test_what_has_no_meaning_for_data_that_come_split(blobs, changes, message):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ((1, 2, 3), "data has 3 parts; accepted: a DataSet, or x_train, y_train, x_test, y_test"),
+        ((1, 2, 3), "data has 3 parts; accepted: a DataSet, x_train, y_train, x_test and y_test, or a pair"),
         ({"x_train": 1}, "data lacks y_train, x_test, y_test"),
         ({"x_trian": 1}, "data 'x_trian' is unknown; did you mean 'x_train'?"),
         ((np.zeros((0, 3)), [], np.zeros((1, 3)), [0]), "it is empty"),
@@ -248,12 +248,12 @@ def test_a_stored_experiment_gives_the_same_bits_again(method, tmp_path):
 
 
 def test_every_field_that_decides_the_bits_is_stored(tmp_path):
-    """But those that say how data come split, name a layer for MOON or clip no step, none may be left to a default."""
+    """None may be left to a default, but those that ask for nothing: no clip, no layer for MOON, no patience."""
     fedtrip.run(Experiment(**SMALL), out=tmp_path, workers=1)
     import tomllib
 
     stored = tomllib.loads((tmp_path / "experiment.toml").read_text())
-    assert set(Experiment.model_fields) - set(stored) == {"clip", "representation"}
+    assert set(Experiment.model_fields) - set(stored) == {"clip", "representation", "eval_clients", "patience"}
     assert stored["method"] == {"name": "fedtrip", "mu": 1.0}
     assert stored["momentum"] == 0.9
     assert len(stored["mean"]) == len(stored["std"]) == 1

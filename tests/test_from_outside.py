@@ -21,6 +21,7 @@ MODULE = "rules_of_mine"
 RULES = {
     "method": {"name": "Pull", "strength": 0.2},
     "task": "TopTwo",
+    "augment": {"name": "Scaled", "most": 0.1},
     "optimizer": {"name": "SignStep", "scale": 0.2},
     "lr_schedule": {"name": "Halving", "every": 3},
     "select": "InTurn",

@@ -168,4 +168,35 @@ def test_what_stands_behind_the_colon_is_read_off_the_source_as_the_class_has_it
 def test_every_option_says_what_it_accepts():
     accepted = {one.name: one.accepted for one in explain_rule(FAMILIES["method"], "scaffold").options}
     assert accepted == {"option": "I | II", "eta_g": "float > 0"}
+    accepted = {one.name: one.accepted for one in explain_rule(FAMILIES["partition"], "feature").options}
+    assert accepted == {"shift": "noise | rotation", "sigma": "float > 0 | nothing"}
+
+
+@dataclass(frozen=True)
+class Two(Select):
+    """clients by two options"""
+
+    parameter, second_parameter = "n", "word"
+    n: int
+    """how many"""
+    word: str | None = None
+    """which"""
+    twice: bool = False
+    """whether twice"""
+
+
+def test_a_second_option_may_stand_behind_a_second_colon():
+    name = f"{__name__}:Two"
+    assert SELECT.make(f"{name}:3") == Two(3)
+    assert SELECT.make(f"{name}:3:some") == Two(3, "some")
+    assert SELECT.complete(Two(3, "some", True)) == Choice(name, {"twice": True}, "3:some")
+    assert SELECT.complete(Two(3)) == Choice(name, {"twice": False}, "3")
+    for rule in (Two(3), Two(3, "some"), Two(3, "4")):  # the text "4" would be read as a number
+        assert SELECT.make(SELECT.complete(rule).as_toml()) == rule
+    assert SELECT.make(SELECT.with_option(SELECT.read(f"{name}:3:some"), "word", "all")) == Two(3, "all")
+    assert SELECT.make(SELECT.with_option(SELECT.read(f"{name}:3:some"), "twice", True)) == Two(3, "some", True)
+    with pytest.raises(UserError, match="gives 'word' twice"):
+        SELECT.make({"name": f"{name}:3:some", "word": "all"})
+    with pytest.raises(UserError, match="option 'n' is '3:x'"):
+        SELECT.make(f"{__name__}:EveryOther:3:x")
     assert [one.accepted for one in explain_rule(COMBINE, "trimmed").options] == ["float ≥ 0, < 0.5"]

@@ -10,10 +10,11 @@ from tests.codecs import test_codecs
 from tests.combining import test_combining
 from tests.methods import test_fedgkd, test_moon
 from tests.optimizers import test_optimizers
+from tests.partitions import test_bins, test_division, test_feature
 from tests.schedules import test_schedules
 from tests.selection import test_selection
 from tests.server_optimizers import test_server_optimizers
-from tests.tasks import test_tasks
+from tests.tasks import test_scores, test_tasks
 
 from fedtrip.attacks.corrupt import Corrupt
 from fedtrip.attacks.dropout import Dropout
@@ -32,6 +33,11 @@ from fedtrip.optimizers._moments import Moments
 from fedtrip.optimizers.adam import Adam
 from fedtrip.optimizers.adamw import AdamW
 from fedtrip.optimizers.sgd import Sgd
+from fedtrip.partitions import _division, dirichlet_classes, quantity
+from fedtrip.partitions.bins import Bins
+from fedtrip.partitions.feature import Noise, Rotation
+from fedtrip.partitions.shards import Shards
+from fedtrip.randomness import stream
 from fedtrip.schedules.cosine import Cosine
 from fedtrip.schedules.exponential import Exponential
 from fedtrip.schedules.step import Step
@@ -43,8 +49,13 @@ from fedtrip.server_optimizers.adagrad import Adagrad
 from fedtrip.server_optimizers.adam import Adam as ServerAdam
 from fedtrip.server_optimizers.momentum import Momentum
 from fedtrip.server_optimizers.yogi import Yogi
+from fedtrip.tasks import _cross_entropy, _logistic
+from fedtrip.tasks.binary import Binary
 from fedtrip.tasks.classification import Classification
+from fedtrip.tasks.interface import Kept
+from fedtrip.tasks.multilabel import Multilabel
 from fedtrip.tasks.regression import Regression
+from fedtrip.tasks.tokens import Tokens
 
 
 def int8(draw=lambda rng, d: rng.random(d), levels=127):
@@ -177,6 +188,41 @@ def distilling(slope):
     return gradient
 
 
+def sharding(order, clients_of):
+    """Shards' `owners` with another order of the samples, or another division of the shards."""
+
+    def owners(self, labels, data):
+        shards = self.shards * data.clients
+        owners = np.empty(len(labels), dtype=np.intp)
+        ends = np.arange(shards + 1) * len(labels) // shards
+        owners[order(labels)] = clients_of(self.shards, data.clients).repeat(np.diff(ends))
+        return owners
+
+    return owners
+
+
+SHARDS_IN_PLACES = np.array([1, 0, 1, 0])
+"""the clients of test_shards_by_hand's shards"""
+
+
+def binned(edges):
+    def bin_of(self, targets):
+        values = targets.numpy().ravel()
+        return np.searchsorted(edges(np.sort(values), self.bins), values, side="right")
+
+    return bin_of
+
+
+def noisy(level, key=lambda sample: sample):
+    right = Noise.__call__
+
+    def seen(self, client, samples, x):
+        other = Noise(level(self.sigma, client, self.clients) * self.clients / max(client, 1), self.clients, self.seed)
+        return right(other, client, key(samples), x)
+
+    return seen
+
+
 INT8, TOPK = (
     test_codecs.test_int8_is_within_one_step_and_right_in_the_mean,
     test_codecs.test_topk_by_hand_with_ties_to_the_lower_index,
@@ -245,19 +291,19 @@ VARIANTS = {
     "MOON's gradient the other way": (
         moon,
         "contrastive_slope",
-        lambda z, z_glob, z_hist, tau: RIGHT_SLOPE(z, z_hist, z_glob, tau),
+        lambda z, apart, tau: RIGHT_SLOPE(z, -apart, tau),
         test_moon.test_the_closed_gradient_by_hand,
     ),
     "MOON's gradient without 1/τ": (
         moon,
         "contrastive_slope",
-        lambda z, z_glob, z_hist, tau: tau * RIGHT_SLOPE(z, z_glob, z_hist, tau),
+        lambda z, apart, tau: tau * RIGHT_SLOPE(z, apart, tau),
         test_moon.test_the_closed_gradient_by_hand,
     ),
     "MOON's gradient of a sum": (
         moon,
         "contrastive_slope",
-        lambda z, z_glob, z_hist, tau: len(z) * RIGHT_SLOPE(z, z_glob, z_hist, tau),
+        lambda z, apart, tau: len(z) * RIGHT_SLOPE(z, apart, tau),
         test_moon.test_the_closed_gradient_by_hand,
     ),
     "MOON's gradient with torch's floor of a norm": (
@@ -381,11 +427,137 @@ VARIANTS = {
         lambda _self, o, y: (o - y).square().sum() / 2,
         test_tasks.test_regressions_step_is_the_gradient_of_half_the_squared_error,
     ),
+    "shards of unsorted samples": (
+        Shards,
+        "owners",
+        sharding(lambda labels: np.arange(len(labels)), lambda _c, _n: SHARDS_IN_PLACES),
+        test_division.test_shards_by_hand,
+    ),
+    "neighbouring shards for a client": (
+        Shards,
+        "owners",
+        sharding(lambda labels: np.argsort(labels, kind="stable"), lambda c, n: np.arange(n).repeat(c)),
+        test_division.test_shards_by_hand,
+    ),
+    "quantity of equal sizes": (
+        quantity,
+        "proportions",
+        lambda _rng, _beta, clients: np.full(clients, 1 / clients),
+        test_division.test_quantity_by_hand,
+    ),
+    "a client that is left with none": (
+        _division,
+        "_with_one_each",
+        lambda owners, _clients: owners,
+        test_division.test_quantity_by_hand,
+    ),
+    "every class divided alike": (
+        dirichlet_classes,
+        "stream",
+        lambda seed, purpose, _label: stream(seed, purpose, 0),
+        test_division.test_dirichlet_classes_by_hand,
+    ),
+    "bins of equal width": (
+        Bins,
+        "bin_of",
+        binned(lambda s, bins: np.linspace(s[0], s[-1], bins + 1)[1:-1]),
+        test_bins.test_bins_by_hand,
+    ),
+    "bins that begin one too early": (
+        Bins,
+        "bin_of",
+        binned(lambda s, bins: s[np.arange(1, bins) * len(s) // bins]),
+        test_bins.test_bins_by_hand,
+    ),
+    "turned with the clock": (
+        Rotation,
+        "__call__",
+        lambda self, client, _samples, x: torch.rot90(x, -(4 * client // self.clients), dims=(-2, -1)).contiguous(),
+        test_feature.test_rotation_by_hand,
+    ),
+    "noise whose variance is the level": (
+        Noise,
+        "__call__",
+        noisy(lambda sigma, client, clients: math.sqrt(sigma * client / clients)),
+        test_feature.test_noise_by_hand,
+    ),
+    "noise by the place in the batch": (
+        Noise,
+        "__call__",
+        noisy(lambda sigma, client, clients: sigma * client / clients, lambda samples: torch.arange(len(samples))),
+        lambda: test_feature.test_a_sample_looks_the_same_alone_and_among_others_and_in_any_order("feature:noise"),
+    ),
     "mean in place of the sum": (
         Classification,
         "summed_loss",
         Classification.loss,
         test_tasks.test_classification_by_hand,
+    ),
+    "class weights divided by the samples": (
+        Classification,
+        "count",
+        lambda _self, y: len(y),
+        test_tasks.test_class_weights_smoothing_and_focal_loss_by_hand,
+    ),
+    "smoothing that leaves the true class out": (
+        _cross_entropy,
+        "coefficients",
+        lambda y, classes, weights, smoothing: (
+            torch.where(torch.nn.functional.one_hot(y, classes) > 0, 1 - smoothing, smoothing / (classes - 1)).double()
+            * (1 if weights is None else weights)
+        ),
+        test_tasks.test_class_weights_smoothing_and_focal_loss_by_hand,
+    ),
+    "focal factor of the probability itself": (
+        _cross_entropy,
+        "_focal_factor",
+        lambda p, gamma: p**gamma,
+        test_tasks.test_class_weights_smoothing_and_focal_loss_by_hand,
+    ),
+    "the weight of ones on zeros": (
+        _logistic,
+        "total_loss",
+        lambda z, y, weight, right=_logistic.total_loss: right(-z, 1 - y, weight),
+        test_tasks.test_binary_by_hand,
+    ),
+    "a logit of zero is a one": (
+        Binary,
+        "predicted_classes",
+        lambda _self, outputs: (outputs.flatten() >= 0).long(),
+        test_tasks.test_binary_by_hand,
+    ),
+    "ties lost": (
+        test_scores,
+        "auc",
+        lambda scores, positive: (scores[positive][:, None] > scores[~positive]).mean(),
+        test_scores.test_the_area_by_hand_with_ties,
+    ),
+    "blocks in another order": (
+        Kept,
+        "__add__",
+        lambda self, later: Kept(later.blocks + self.blocks),
+        test_scores.test_kept_values_stay_in_the_order_of_the_blocks_and_arrays_are_added,
+    ),
+    "labels summed, samples counted": (
+        Multilabel,
+        "count",
+        lambda _self, y: len(y),
+        test_tasks.test_multilabel_by_hand,
+    ),
+    "places that do not count are counted": (
+        Tokens,
+        "count",
+        lambda _self, y: y.numel(),
+        test_tasks.test_tokens_by_hand,
+    ),
+    "one mean for all numbers": (
+        Regression,
+        "sums",
+        lambda self, o, y, right=Regression.sums: {
+            **(sums := right(self, o, y)),
+            "y": sums["y"].sum(keepdims=True) / 2,
+        },
+        test_tasks.test_regression_of_several_numbers_by_hand,
     ),
 }
 

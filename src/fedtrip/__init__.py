@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from fedtrip.api.comparisons import Comparison, compare
     from fedtrip.api.runs import evaluate, load, run
     from fedtrip.comparison.client_device import ClientDevice
-    from fedtrip.data import DataSet, from_arrays, from_clients, load_dataset
-    from fedtrip.errors import UserError
+    from fedtrip.data import DataSet, from_arrays, from_clients, from_datasets, load_dataset
+    from fedtrip.errors import StopRun, UserError
     from fedtrip.experiment.description import Experiment
     from fedtrip.methods.interface import (
         Affine,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Uploads,
     )
     from fedtrip.rounds.record import RoundRecord
+    from fedtrip.runs.on_round import ModelView
     from fedtrip.runs.result import Result
     from fedtrip.runs.stored import load_result
     from fedtrip.vectors import Vectors
@@ -47,13 +48,14 @@ _PLACES = {
     "fedtrip.runs.stored": ("load_result",),
     "fedtrip.api.comparisons": ("Comparison", "compare"),
     "fedtrip.comparison.client_device": ("ClientDevice",),
-    "fedtrip.data": ("DataSet", "from_arrays", "from_clients", "load_dataset"),
-    "fedtrip.errors": ("UserError",),
+    "fedtrip.data": ("DataSet", "from_arrays", "from_clients", "from_datasets", "load_dataset"),
+    "fedtrip.errors": ("StopRun", "UserError"),
     "fedtrip.experiment.description": ("Experiment",),
     "fedtrip.methods.interface": (
         "Affine", "Attaching", "Batch", "BatchGradient", "ClosedLoss", "Correction", "CostSymbols", "Local", "Memory",
         "Method", "Reply", "Server", "Upload", "Uploads",
     ),
+    "fedtrip.runs.on_round": ("ModelView",),
     "fedtrip.runs.result": ("Result",),
     "fedtrip.vectors": ("Vectors",),
     "fedtrip.rounds.record": ("RoundRecord",),
@@ -75,10 +77,12 @@ __all__ = [
     "Local",
     "Memory",
     "Method",
+    "ModelView",
     "Reply",
     "Result",
     "RoundRecord",
     "Server",
+    "StopRun",
     "Upload",
     "Uploads",
     "UserError",
@@ -88,6 +92,7 @@ __all__ = [
     "evaluate",
     "from_arrays",
     "from_clients",
+    "from_datasets",
     "load",
     "load_dataset",
     "load_result",

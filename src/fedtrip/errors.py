@@ -6,6 +6,10 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 
+class StopRun(Exception):
+    """Raised by an `on_round` that has seen enough: the run ends with this round, and its result is returned."""
+
+
 class UserError(ValueError):
     """Something the user gave cannot be used; the message names the field, the value and what is accepted."""
 

@@ -36,17 +36,26 @@ SERVER_OPTIMIZER = Family(
     default="none",
     says="how the server steps towards what was combined",
 )
+AUGMENT = Family(
+    "augment",
+    "fedtrip.augmentations",
+    "Augment",
+    default="none",
+    says="how the inputs of a training batch are changed at random",
+    joined="several",
+)
 ATTACK = Family("attack", "fedtrip.attacks", "Attack", default="none", says="what faulty or hostile clients do")
 
 FAMILIES = {
     family.field: family
     for family in (
-        METHOD, PARTITION, TASK, OPTIMIZER, LR_SCHEDULE, SELECT, UPLOAD_CODEC, COMBINE, SERVER_OPTIMIZER, ATTACK,
+        METHOD, PARTITION, TASK, AUGMENT, OPTIMIZER, LR_SCHEDULE, SELECT, UPLOAD_CODEC, COMBINE, SERVER_OPTIMIZER,
+        ATTACK,
     )
 }  # fmt: skip
 """The families by the experiment's field."""
 
-NO_MODELS = ("chain", "chain-layers", "check", "image", "initial", "representation")
+NO_MODELS = ("chain", "chain-layers", "check", "image", "initial", "representation", "residual", "sequence")
 """Modules of the models' folder that hold no model."""
 
 

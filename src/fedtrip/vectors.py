@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedtrip import fixed_math
 from fedtrip.native import plain
 from fedtrip.native.library import library
 
@@ -49,6 +50,8 @@ def is_finite(vectors: Mapping[str, Tensor]) -> bool:
 def axpy(y: Tensor, a: float, x: Tensor) -> Tensor:
     """y ← y + a·x in place, and y: the product is rounded, then the sum. a is first rounded to y's precision."""
     _check_same_shape(y, x)
+    if not _is_here(y):
+        return y.add_(x, alpha=a)
     native = _library_for(y, x)
     if native is not None:
         native.fedtrip_axpy(y.data_ptr(), a, x.data_ptr(), y.numel())
@@ -80,6 +83,8 @@ def total(x: Tensor) -> float:
 def dot(x: Tensor, y: Tensor) -> float:
     """Σ x_i·y_i in float64, in 16 lanes."""
     _check_same_shape(x, y)
+    if not _is_here(x):
+        return float((x.double() * y).sum())
     native = _library_for(x, y)
     if native is not None:
         return float(native.fedtrip_dot(x.data_ptr(), y.data_ptr(), x.numel()))
@@ -94,6 +99,8 @@ def norm(x: Tensor) -> float:
 def square_root(x: Tensor, out: Tensor | None = None) -> Tensor:
     """√x_i, rounded right: torch's own differs from that in the last bit, and not on every CPU in the same numbers."""
     root = torch.empty_like(x) if out is None else out
+    if not _is_here(x):
+        return torch.sqrt(x, out=root)
     plain.square_root(x.detach().numpy(), root.numpy())
     return root
 
@@ -125,6 +132,19 @@ def sigmoid(x: Tensor) -> Tensor:
     return torch.where(x >= 0, 1.0, small) / (1.0 + small)
 
 
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x_i)) in float64, as max(x_i, 0) + log(1 + exp(−|x_i|)), which cannot overflow."""
+    small = _exp(-x.double().abs())
+    return x.double().clamp(min=0) + torch.from_numpy(fixed_math.log(1.0 + small.numpy()))
+
+
+def log_softmax_rows(z: Tensor) -> Tensor:
+    """z_ij − log Σ_j exp(z_ij) for each row i of a matrix, in float64: the largest of a row has probability 1/Σ."""
+    largest = softmax_rows(z, 1.0).amax(1, keepdim=True)
+    logits = z.detach().double()
+    return logits - logits.amax(1, keepdim=True) + torch.from_numpy(fixed_math.log(largest.numpy()))
+
+
 def _exp(x: Tensor) -> Tensor:
     """exp(x_i) in float64: a polynomial, the same in the library and without it."""
     native = _library_for(x, dtype=torch.float64)
@@ -138,6 +158,11 @@ def _exp(x: Tensor) -> Tensor:
 def _library_for(*vectors: Tensor, dtype: torch.dtype = torch.float32) -> ctypes.CDLL | None:
     """The compiled library, if it is there and these lie in memory as it reads them."""
     return library() if all(v.dtype is dtype and v.is_contiguous() for v in vectors) else None
+
+
+def _is_here(vector: Tensor) -> bool:
+    """Whether it is on the CPU; on a device, where a client's step is made, torch computes as it does there."""
+    return vector.device.type == "cpu"
 
 
 def _flat_array(vector: Tensor) -> np.ndarray[Any, Any]:

@@ -8,11 +8,16 @@ import pytest
 from rich.cells import cell_len
 
 from fedtrip.data.catalog import KNOWN_SETS
+from fedtrip.data.sources import FORMS
 from fedtrip.experiment.description import Experiment
 from fedtrip.families import FAMILIES, METHOD
 from fedtrip.registry import Choice
 from fedtrip.registry.explanation import explain_rule
 
+MODELS = [
+    "mlp", "alexnet", "cnn", "cnn-mcmahan", "logistic", "lstm", "resnet18", "resnet18-bn", "resnet8", "resnet8-bn",
+    "transformer",
+]  # fmt: skip
 COMMANDS = ["run", "compare", "evaluate", "partition", "list", "methods", "datasets", "models", "data"]
 
 
@@ -27,8 +32,8 @@ def test_every_family_is_listed_with_what_a_rule_says_and_its_rules(fedtrip):
         assert entry["default"] == family.default
         assert entry["rules"] == family.forms()
         assert all(word in shown for word in (field, family.folder, *family.forms()))
-    assert listing["dataset"]["rules"] == [*KNOWN_SETS, "npz:FILE", "idx:FOLDER"]
-    assert listing["model"]["rules"] == ["mlp", "alexnet", "cnn"]
+    assert listing["dataset"]["rules"] == [*KNOWN_SETS, *FORMS.values()]
+    assert listing["model"]["rules"] == MODELS
     assert max(map(cell_len, shown.splitlines())) <= 80
 
 
@@ -48,7 +53,10 @@ def test_the_rules_of_a_family_are_explained_from_their_classes(fedtrip, field):
         assert " ".join(explained.formula.split()) in text
         for option in explained.options:
             assert option.help in text
-            assert f"--set {field}.{option.name}=" in text or f"--set {name}.{option.name}=" in text
+            if field == "partition":  # its options stand behind the colon, and --set refuses them
+                assert f" {option.name} = " in text
+            else:
+                assert f"--set {field}.{option.name}=" in text or f"--set {name}.{option.name}=" in text
     assert max(map(cell_len, shown.out.splitlines())) <= 80
 
 
@@ -131,6 +139,15 @@ def test_models(fedtrip):
     listing = json.loads(fedtrip("models", "--json").out)
     assert listing["mlp"]["parameters"] == 79_510
     assert listing["alexnet"]["forward_macs"] == 145_922_816
+    assert listing["lstm"] == {
+        "title": "character LSTM: embedding 8, two layers of 256; token ids",
+        "input": [80],
+        "parameters": 822_570,
+        "megabytes": 3.29028,
+        "forward_macs": 80 * 1024 * (8 + 256 + 256 + 256) + 256 * 90,
+        "training_macs": 190_254_592,
+    }
+    assert list(listing) == MODELS
     shown = fedtrip("models").out
     assert "145,922,816" in shown
     assert "…" not in shown

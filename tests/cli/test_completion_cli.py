@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from fedtrip.data.catalog import KNOWN_SETS
-from fedtrip.families import FAMILIES, METHOD, UPLOAD_CODEC
+from fedtrip.families import FAMILIES, METHOD, UPLOAD_CODEC, model_names
 
 COMPLETE = """
 import sys
@@ -52,10 +52,10 @@ def test_a_rule_that_needs_a_parameter_ends_with_a_colon():
 def test_methods_data_sets_and_models():
     assert offered("run", "--method") == METHOD.names()
     assert offered("compare", "--methods", last="fedavg,fedp") == ["fedavg,fedprox"]
-    assert set(offered("run", "--dataset")) == {*KNOWN_SETS, "npz:", "idx:"}
-    assert offered("run", "--model") == ["mlp", "alexnet", "cnn"]
-    assert offered("costs", "--model", last="c") == ["cnn"]
-    assert offered("partition", "--partition", last="iid,di") == ["iid,dirichlet:"]
+    assert set(offered("run", "--dataset")) == {*KNOWN_SETS, "npz:", "npy:", "idx:", "table:", "hf:"}
+    assert offered("run", "--model") == model_names()
+    assert offered("costs", "--model", last="c") == ["cnn", "cnn-mcmahan"]
+    assert offered("partition", "--partition", last="iid,di") == ["iid,dirichlet:", "iid,dirichlet-classes:"]
 
 
 def test_families_and_their_rules():

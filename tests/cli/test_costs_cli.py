@@ -21,3 +21,12 @@ def test_costs_of_a_model_that_the_data_set_does_not_suit(fedtrip):
     assert (ended.code, "alexnet' cannot take samples of shape (1, 8, 8); accepted: " in ended.err) == (2, True)
     printed = json.loads(fedtrip("costs", "--model", "alexnet", "--dataset", "cifar-10", "--json").out)
     assert [row["method"] for row in printed][:2] == ["fedtrip", "fedavg"]
+
+
+def test_costs_of_a_model_of_token_ids_are_those_of_its_usual_sequences(fedtrip):
+    shown = fedtrip("costs", "--model", "lstm", "--methods", "fedavg,fedtrip")
+    assert "lstm, 80 places of 90 tokens, n = 600" in shown.out
+    (fedavg, _) = json.loads(fedtrip("costs", "--model", "lstm", "--methods", "fedavg,fedtrip", "--json").out)
+    assert fedavg["bytes_up"] == 4 * 822_570
+    ended = fedtrip("costs", "--model", "lstm", "--dataset", "digits")
+    assert (ended.code, "model 'lstm' takes one array of token ids (integers), but" in ended.err) == (2, True)

@@ -23,7 +23,7 @@ def test_as_json(fedtrip, monkeypatch):
     assert found["problems"] == []
     assert found["computing"]["workers"] >= 1
     assert found["packages"]["torch"]
-    assert set(found["extras"]) == {"tensorboard", "flower", "ray", "tsne", "docs"}
+    assert set(found["extras"]) == {"tensorboard", "flower", "ray", "tsne", "lora", "docs"}
 
 
 def test_the_native_library_is_shown_with_its_kernels(fedtrip):
@@ -89,3 +89,8 @@ def test_what_is_missing_or_wrong_is_a_problem(fedtrip, monkeypatch):
     assert ended.code == 1
     assert "FEDTRIP_DATA is 'nowhere'" in ended.out
     assert "no-such-package is not installed" in ended.out
+
+
+def test_doctor_says_that_no_gpu_was_tried(fedtrip):
+    shown = " ".join(fedtrip("doctor").out.split())
+    assert "(untested: no GPU was at hand); computing is on the CPU unless --device says otherwise" in shown

@@ -57,6 +57,31 @@ def test_data_that_come_split(fedtrip, here):
     assert printed["counts"] == {"given": [[2, 1], [0, 3]]}
 
 
+def test_unequal_sizes_are_those_of_a_run_that_uses_every_sample(fedtrip):
+    asked = ("partition", "--partition", "shards:2,quantity:0.5,dirichlet-classes:0.5", "--json")
+    counts = {spec: np.array(table) for spec, table in json.loads(fedtrip(*asked).out)["counts"].items()}
+    assert [table.sum() for table in counts.values()] == [1437] * 3
+    sizes = {spec: table.sum(axis=1) for spec, table in counts.items()}
+    assert np.ptp(sizes["shards:2"]) <= 2
+    assert np.ptp(sizes["quantity:0.5"]) > 100
+    assert all(size.min() >= 1 for size in sizes.values())
+
+
+def test_targets_that_are_numbers_are_shown_in_bins(fedtrip, here):
+    y = np.arange(60, dtype=np.float32) ** 2
+    np.savez(here / "numbers.npz", x_train=np.zeros((60, 2)), y_train=y, x_test=np.zeros((1, 2)), y_test=y[:1])
+    asked = ("partition", "--dataset", "npz:numbers.npz", "--task", "regression", "--clients", 3)
+    shown = fedtrip(*asked, "--partition", "bins:4:0.1,iid", "--samples-per-client", 15)
+    assert "npz:numbers.npz, bins:4:0.1: samples of each bin" in shown.out
+    counts = json.loads(fedtrip(*asked, "--partition", "bins:4:0.1,iid", "--json").out)["counts"]
+    assert [np.array(table).shape for table in counts.values()] == [(3, 4), (3, 10)]
+    assert all(sum(row) == 20 for table in counts.values() for row in table)
+    assert list(json.loads(fedtrip(*asked, "--json").out)["counts"]) == ["bins:10", "iid"]
+    refused = fedtrip(*asked, "--partition", "dirichlet:0.5")
+    assert (refused.code, refused.out) == (2, "")
+    assert "accepted: iid, quantity:BETA, feature:SHIFT, bins:BINS for numbers" in refused.err
+
+
 def test_many_clients(fedtrip):
     ended = fedtrip("partition", "--partition", "iid", "--clients", 1_000_000, "--samples-per-client", 5)
     assert "the first 50 of 1,000,000 clients" in ended.out

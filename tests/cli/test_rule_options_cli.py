@@ -85,7 +85,8 @@ def test_a_wrong_name_is_one_line_with_a_suggestion(fedtrip, here, listing, comm
         (["--set", "optimiser.beta1=2"], "--set optimiser.beta1: 'optimiser' is unknown; did you mean 'optimizer'?"),
         (["--set", "partition.alpha=2"], "--set partition.alpha: a partition has its option behind the colon"),
         (["--set", "lr.x=2"], "--set lr.x: 'lr' is unknown"),
-        (["--device", "cpu"], "No such option"),
+        (["--gpu", "0"], "No such option"),
+        (["--device", "gpu"], "device is 'gpu'; accepted: cpu, cuda"),
     ],
 )
 @pytest.mark.usefixtures("here")

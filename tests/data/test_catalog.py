@@ -13,7 +13,7 @@ from fedtrip.data import KNOWN_SETS, known_set
 def test_sizes_follow_from_samples_and_shape(known: object) -> None:
     entry = known_set(known.name)  # type: ignore[attr-defined]
     assert entry is known
-    labels_and_pixels = (entry.train + entry.test) * (1 + math.prod(entry.shape))
+    labels_and_pixels = (entry.train + entry.test) * (entry.label_bytes + math.prod(entry.shape))
     headers = 2 * (16 + 8) if entry.format == "idx" else 0
     if entry.files:
         assert sum(file.size for file in entry.files) == labels_and_pixels + headers

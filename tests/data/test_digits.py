@@ -23,7 +23,7 @@ def test_they_are_scikit_learns_to_the_bit() -> None:
     x_train, x_test, y_train, y_test = train_test_split(
         digits.images.astype(np.float32), digits.target, test_size=360, stratify=digits.target, random_state=0
     )
-    for ours, theirs in zip(read_digits(), (x_train, y_train, x_test, y_test), strict=True):
+    for ours, theirs in zip(read_digits(), (x_train[:, None], y_train, x_test[:, None], y_test), strict=True):
         assert ours.dtype == theirs.dtype
         np.testing.assert_array_equal(ours, theirs)
     assert load_dataset("digits").sha256() == SHA256

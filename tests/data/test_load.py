@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedtrip.data import find_set, known_set, load_dataset
+from fedtrip.data import find_set, known_set, load_dataset, verify
 from fedtrip.errors import UserError
 
 
@@ -110,6 +110,29 @@ def test_an_idx_folder_of_ones_own(tmp_path: Path, write_idx_set: Callable[..., 
         load_dataset(f"idx:{tmp_path / 'mine'}")
 
 
+def test_cifar_100(tmp_path: Path) -> None:
+    """With files of the publisher's form, made here: the real ones are not at hand."""
+    folder = tmp_path / "cifar-100-binary"
+    folder.mkdir()
+    for name, count in (("train.bin", 6), ("test.bin", 3)):
+        records = np.zeros((count, 3074), np.uint8)
+        records[:, 0] = 19  # the coarse label
+        records[:, 1] = 99 - np.arange(count)
+        records[:, 2:] = np.arange(count)[:, None]
+        (folder / name).write_bytes(records.tobytes())
+    loaded = load_dataset("cifar-100", tmp_path)
+    assert (loaded.sample_shape, loaded.classes) == ((3, 32, 32), 100)
+    assert loaded.y_train.tolist() == [99, 98, 97, 96, 95, 94]
+    assert loaded.x_test[2].unique().tolist() == [2]
+    assert loaded.mean == pytest.approx((2.5 / 255,) * 3)
+    assert [check.status for check in verify("cifar-100", tmp_path)] == ["no published checksum"] * 2
+    (folder / "test.bin").write_bytes(bytes(3073))
+    assert verify("cifar-100", tmp_path)[1].status == "damaged"
+    (folder / "test.bin").write_bytes(bytes([0, 100]) + bytes(3072))
+    with pytest.raises(UserError, match=r"cifar-100 has labels from 0 to 99, but .*test\.bin has the label 100"):
+        load_dataset("cifar-100", tmp_path)
+
+
 @pytest.mark.parametrize("spec", ["idx:", "npz", "npz:"])
 def test_a_place_must_be_named(spec: str) -> None:
     with pytest.raises(UserError, match=r"names no place; write (idx:FOLDER|npz:FILE)"):
@@ -118,7 +141,9 @@ def test_a_place_must_be_named(spec: str) -> None:
 
 @pytest.mark.parametrize(("spec", "suggested"), [("minst", "mnist"), ("emnist:leters", "emnist:letters")])
 def test_an_unknown_name_suggests_a_known_one(spec: str, suggested: str) -> None:
-    with pytest.raises(UserError, match=rf"did you mean '{suggested}'\?.*idx:FOLDER or npz:FILE"):
+    with pytest.raises(
+        UserError, match=rf"did you mean '{suggested}'\?.*npz:FILE, npy:FOLDER, idx:FOLDER, table:FILE, hf:FOLDER"
+    ):
         load_dataset(spec)
 
 

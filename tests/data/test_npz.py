@@ -41,7 +41,7 @@ def test_loads_what_was_saved(tmp_path: Path, save: Any) -> None:
     path = tmp_path / "mine.npz"
     save(path, client_train=[0, 0, 1, 1], other=np.zeros(3), **arrays())
     built = load_dataset(f"npz:{path}")
-    assert (built.name, built.sample_shape, built.classes, built.clients) == ("npz:mine", (1, 2, 3), 2, 2)
+    assert (built.name, built.sample_shape, built.classes, built.clients) == ("npz:mine", (2, 3), 2, 2)
     assert built.x_train.flatten().tolist() == list(range(24))
     assert built.mean == (11.5,)
     assert load_dataset(f"npz:{path}", mean=1.0, std=2.0).mean == (1.0,)
@@ -87,7 +87,7 @@ def test_pickled_objects_are_never_loaded(tmp_path: Path) -> None:
     [
         (with_header((10**12,)), "promises 1,000,000,000,000 bytes, but 0 are stored"),
         (with_header((4,), b"abcde"), "promises 4 bytes, but 5"),
-        (with_header((-4,), b"abcd"), "promises -4 bytes|damaged"),
+        (with_header((-4,), b"abcd"), "impossible shape"),
         (b"not an array", "damaged"),
         (b"", "damaged"),
         (with_header((1,), b"abcd", "<U1"), "type <U1"),

@@ -92,14 +92,14 @@ def test_several_questions_at_once(federation, engines):
     one, other = models(federation, 2)
     for questions in (
         [Question(one), Question(other)],
-        [Question(one, client) for client in range(6)],
-        [Question(one), Question(other, 3), Question(one, 0), Question(other)],
-        [Question(other, 5)],
+        [Question(one, client, "train") for client in range(6)],
+        [Question(one), Question(other, 3, "train"), Question(one, 0, "train"), Question(other)],
+        [Question(other, 5, "train")],
     ):
         expected = serial.score(questions)
         assert pool.score(questions) == expected
     assert serial.score([Question(one)]) != serial.score([Question(other)])
-    assert serial.score([Question(one, 0)]) != serial.score([Question(one, 1)])
+    assert serial.score([Question(one, 0, "train")]) != serial.score([Question(one, 1, "train")])
     assert pool.score([]) == serial.score([]) == []
 
 

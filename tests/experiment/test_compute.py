@@ -201,8 +201,8 @@ def test_a_node_computes_as_the_server_decided_or_refuses(monkeypatch):
     server = server_federation(described, (x, y))
     assert server.experiment.compute == "native"
     told = Experiment.from_text(server.experiment.to_toml())  # what every message to a node says
-    assert node_federation(told, (x, y), 3, (6,)).experiment == server.experiment
+    assert node_federation(told, (x, y), 3, str(server.dataset.inputs)).experiment == server.experiment
     monkeypatch.setattr(compute, "library", lambda: None)
     with pytest.raises(UserError, match="compute is 'native', which cannot be here: the native library is missing"):
-        node_federation(told, (x, y), 3, (6,))
+        node_federation(told, (x, y), 3, str(server.dataset.inputs))
     assert server_federation(described, (x, y)).experiment.compute == "torch"

@@ -34,7 +34,7 @@ def test_the_app_is_one_that_flower_accepts_and_its_data_fit_its_experiment(fedt
     stored = Experiment.from_text(server.experiment.to_toml())
     for client in range(2):
         own = samples_of("my_app.data:load", {"partition-id": client}, stored)
-        node = node_federation(stored, own, server.dataset.classes, server.dataset.sample_shape)
+        node = node_federation(stored, own, server.dataset.classes, str(server.dataset.inputs))
         assert node.partition.samples(client) == len(node.partition.share(client)) > 700
     assert "{" not in (app / "README.md").read_text()
     assert tomllib.loads((app / "pyproject.toml").read_text())["project"]["name"] == "my-app"

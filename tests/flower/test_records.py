@@ -23,7 +23,7 @@ from fedtrip.flower.records import (
 from fedtrip.methods.interface import Memory
 from fedtrip.training.client import Outcome
 
-RUN = RunIdentity("0" * 32, 'dataset = "digits"', 10, (1, 8, 8))
+RUN = RunIdentity("0" * 32, 'dataset = "digits"', 10, "shape (1, 8, 8) and type float32")
 JOB = RemoteJob(RUN, 3, 7, 1, 5, {"w": torch.tensor([1.0, -0.0, torch.nan, 1e-45]), "counters": torch.tensor([2**62])})
 
 

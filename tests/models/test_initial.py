@@ -8,9 +8,9 @@ import torch
 from scipy import stats
 from torch import nn
 
-from fedtrip.models import MODELS, build_model
+from fedtrip.models import MODELS, Outputs, build_model, usual_samples
 from fedtrip.models.initial import draw_initial_weights
-from fedtrip.randomness import stream, uniforms
+from fedtrip.randomness import normals, stream, uniforms
 
 
 def test_weights_by_hand():
@@ -30,15 +30,37 @@ def test_the_inputs_of_a_convolution_are_its_channels_times_its_kernel():
         assert 0.95 * bound < float(parameter.detach().abs().max()) <= bound
 
 
+def test_an_embedding_is_normal_and_an_lstm_uniform_by_its_hidden_size():
+    """In the order of the layers: 6 normals; then (2u − 1)/√4 for the 4·4·(2 + 4) weights and 2·16 biases; then the
+    norm, which is 1 and 0 also if somebody changed it."""
+    layers = nn.ModuleList([nn.Embedding(3, 2), nn.LSTM(2, 4), nn.LayerNorm(2), nn.BatchNorm2d(2), nn.GroupNorm(1, 2)])
+    for norm in layers[2:]:
+        nn.init.constant_(norm.weight, 5.0)
+        nn.init.constant_(norm.bias, 5.0)
+    layers[3].running_mean.fill_(7.0)
+    draw_initial_weights(layers, 3)
+    rng = stream(3, "model")
+    assert layers[0].weight.flatten().tolist() == normals(rng, 6).astype(np.float32).tolist()
+    expected = ((2 * uniforms(rng, 16 * 6 + 32) - 1) / 2).astype(np.float32)
+    assert torch.cat([p.detach().flatten() for p in layers[1].parameters()]).tolist() == expected.tolist()
+    for norm in layers[2:]:
+        assert (norm.weight.tolist(), norm.bias.tolist()) == ([1, 1], [0, 0])
+    assert layers[3].running_mean.tolist() == [0, 0]
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_they_are_distributed_as_torchs_own(name):
-    ours = build_model(name, (3, 32, 32), 10, seed=0)
-    theirs = type(ours)(sample_shape=(3, 32, 32), classes=10)
+    inputs, classes = usual_samples(name)
+    ours = build_model(name, inputs, classes, seed=0)
+    tokens = {"vocabulary": inputs.vocabulary, "outputs": Outputs.of_classes(classes)}
+    theirs = type(ours)(inputs.shape, **(tokens if inputs.vocabulary else {"classes": classes}))
     for (key, one), other in zip(ours.named_parameters(), theirs.parameters(), strict=True):
         assert one.shape == other.shape
         assert one.dtype == torch.float32
         assert one.requires_grad
-        if one.numel() > 50:
+        if float(other.detach().min()) == float(other.detach().max()):  # 1 and 0 of the normalisations
+            assert torch.equal(one, other), key
+        elif one.numel() > 50:
             some = [p.detach().flatten()[:20_000].numpy() for p in (one, other)]
             assert stats.ks_2samp(*some).pvalue > 1e-4, key
 

@@ -3,6 +3,7 @@
 import sys
 import textwrap
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,9 +11,10 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedtrip.errors import UserError
-from fedtrip.models import MODELS, build_model, check_model, check_model_spec
+from fedtrip.models import MODELS, build_model, check_model, check_model_spec, model_class, usual_samples
 
 GREY, COLOUR = (1, 28, 28), (3, 32, 32)
+NAMES = "alexnet, cnn, cnn-mcmahan, logistic, lstm, mlp, resnet18, resnet18-bn, resnet8, resnet8-bn, transformer"
 
 
 def parameters_of(model):
@@ -24,9 +26,19 @@ def parameters_of(model):
 
 @pytest.mark.parametrize(
     ("name", "sample_shape", "parameters", "macs"),
-    [("mlp", GREY, 79_510, 79_400), ("cnn", GREY, 61_706, 416_520), ("alexnet", COLOUR, 2_729_290, 145_922_816)],
+    [
+        ("mlp", GREY, 79_510, 79_400),
+        ("cnn", GREY, 61_706, 416_520),
+        ("alexnet", COLOUR, 2_729_290, 145_922_816),
+        ("logistic", GREY, 7850, 7840),
+        ("cnn-mcmahan", GREY, 1_663_370, 784 * 25 * 32 + 196 * 25 * 32 * 64 + 3136 * 512 + 5120),
+        ("resnet8", COLOUR, 78_042, 12_501_632),
+        ("resnet8-bn", COLOUR, 78_042, 12_501_632),
+        ("resnet18", COLOUR, 11_173_962, 555_422_720),
+        ("resnet18-bn", COLOUR, 11_173_962, 555_422_720),
+    ],
 )
-def test_models_of_the_paper_have_its_parameters_and_multiply_adds(name, sample_shape, parameters, macs):
+def test_models_of_papers_have_their_parameters_and_multiply_adds(name, sample_shape, parameters, macs):
     model = build_model(name, sample_shape, 10, seed=0).eval()
     assert parameters_of(model) == parameters
     with FlopCounterMode(display=False) as counter, torch.no_grad():
@@ -63,6 +75,10 @@ def test_the_order_of_layers():
         ("alexnet", (1, 10, 10)),
         ("alexnet", (1, 28, 28)),
         ("alexnet", (3, 11, 64)),
+        ("logistic", (2, 5, 3)),
+        ("cnn-mcmahan", (3, 4, 7)),
+        ("resnet8", (1, 1, 1)),
+        ("resnet18-bn", (2, 5, 9)),
     ],
 )
 def test_models_take_other_shapes_and_numbers_of_classes(name, sample_shape):
@@ -80,6 +96,10 @@ def test_models_take_other_shapes_and_numbers_of_classes(name, sample_shape):
         ("cnn", (0, 28, 28), "height and width from 28"),
         ("alexnet", (3, 9, 32), "height and width from 10"),
         ("alexnet", (784,), "height and width from 10"),
+        ("logistic", (), "(1,)"),
+        ("cnn-mcmahan", (1, 3, 28), "height and width from 4"),
+        ("resnet8", (28, 28), "height and width from 1"),
+        ("resnet18-bn", (64,), "height and width from 1"),
     ],
 )
 def test_a_shape_that_does_not_fit_is_refused_with_the_smallest_that_does(name, sample_shape, smallest):
@@ -89,24 +109,43 @@ def test_a_shape_that_does_not_fit_is_refused_with_the_smallest_that_does(name, 
     assert smallest in str(refused.value)
 
 
+def test_the_page_of_models_has_each_with_its_title_and_its_parameters():
+    page = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    expected = []
+    for name in MODELS:
+        inputs, classes = usual_samples(name)
+        shape = "×".join(map(str, inputs.shape)) + (f" of {inputs.vocabulary} tokens" if inputs.vocabulary else "")
+        count = parameters_of(build_model(name, inputs, classes, 0))
+        expected.append(f"| `{name}` | {model_class(name).title} | {shape} | {count:,} |")
+    assert rows == expected
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_initial_weights_are_a_function_of_the_seed_and_the_users_generator_is_untouched(name):
+    inputs, classes = usual_samples(name)
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    one = build_model(name, COLOUR, 10, seed=1)
+    one = build_model(name, inputs, classes, seed=1)
     assert torch.equal(torch.rand(3), expected)
-    same, other = build_model(name, COLOUR, 10, seed=1), build_model(name, COLOUR, 10, seed=2)
+    same, other = (build_model(name, inputs, classes, seed=seed) for seed in (1, 2))
+    constant = {
+        f"{path}.{key}"
+        for path, layer in one.named_modules()
+        if isinstance(layer, nn.GroupNorm | nn.BatchNorm2d | nn.LayerNorm)
+        for key in layer.state_dict()
+    }
     for key, value in one.state_dict().items():
         assert torch.equal(value, same.state_dict()[key])
-        assert not torch.equal(value, other.state_dict()[key])
+        assert torch.equal(value, other.state_dict()[key]) == (key in constant)
 
 
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("cn", "model 'cn' is unknown; did you mean 'cnn'? accepted: alexnet, cnn, mlp, or package.module:factory"),
-        (":make", "model ':make' is not accepted; accepted: alexnet, cnn, mlp, or package.module:factory"),
+        ("cn", f"model 'cn' is unknown; did you mean 'cnn'? accepted: {NAMES}, or package.module:factory"),
+        (":make", f"model ':make' is not accepted; accepted: {NAMES}, or package.module:factory"),
         ("module:", "is not accepted"),
         ("a..b:make", "is not accepted"),
         ("module:make()", "is not accepted"),
@@ -198,7 +237,7 @@ def test_a_users_initial_weights_are_a_function_of_the_seed(own):
         ("def make(): return nn.LazyLinear(3)", "has lazy layers"),
         ("def make(net=nn.Linear(4, 3)): return net if net.bias.register_hook(abs) else 0", "the parameter 'bias'"),
         ("def make(): return nn.Linear(4, 2)", "(2, 2) for a batch of shape (2, 4); accepted: a tensor of shape (2, 3"),
-        ("def make(): return nn.LSTM(4, 3)", "returns a tuple for a batch of shape (2, 4)"),
+        ("def make(): return nn.LSTM(4, 3)", "a batch of shape (2, 4): the model returns a tuple without a tensor"),
         ("def make(): return nn.Linear(5, 3)", "fails on a batch of shape (2, 4): RuntimeError: "),
     ],
 )  # fmt: skip

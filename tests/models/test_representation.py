@@ -5,8 +5,9 @@ import torch
 from torch import nn
 
 from fedtrip.errors import UserError
+from fedtrip.inputs import InputSpec
 from fedtrip.models import build_model
-from fedtrip.models.representation import Tap, representation_layer
+from fedtrip.models.representation import Tap, check_representation, representation_layer
 
 
 @pytest.mark.parametrize(
@@ -190,3 +191,20 @@ def test_a_layer_that_does_not_run_or_gives_no_tensor_is_refused():
         model.classifier(torch.randn(8))
         with pytest.raises(UserError, match=r"its output is a tensor of shape \(3,\)"):
             tap.take()
+
+
+def test_a_representation_that_no_training_changes_is_refused():
+    """The input itself, as in logistic regression, or what frozen layers make of it: MOON would be FedAvg."""
+    logistic = build_model("logistic", (6,), 3, seed=0)
+    with pytest.raises(UserError, match="the input of '1', depends on no trained parameter"):
+        check_representation(logistic, InputSpec.numbers(6))
+    frozen = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 3))
+    check_representation(frozen, InputSpec.numbers(6))
+    frozen[0].requires_grad_(False)
+    check_representation(frozen, InputSpec.numbers(6))  # BatchNorm's scale is trained
+    frozen[1].requires_grad_(False)
+    with pytest.raises(UserError, match="depends on no trained parameter"):
+        check_representation(frozen, InputSpec.numbers(6))
+    assert frozen.training
+    assert frozen[1].num_batches_tracked == 0
+    assert not any(layer._forward_pre_hooks for layer in frozen.modules())

@@ -19,10 +19,12 @@ from torch.nn import functional
 
 import fedtrip
 from fedtrip.attacks.interface import Attack, Faults
+from fedtrip.augmentations.interface import Augment
 from fedtrip.codecs.interface import Codec
 from fedtrip.combining.interface import Combine
 from fedtrip.optimizers.interface import Optimizer
 from fedtrip.partitions.interface import PartitionRule
+from fedtrip.randomness import uniforms
 from fedtrip.schedules.interface import Schedule
 from fedtrip.selection.interface import Select
 from fedtrip.server_optimizers.interface import ServerOptimizer
@@ -187,3 +189,16 @@ class _Strides:
 
     def share(self, client):
         return torch.arange(client, self.size, self.clients)[: self.each]
+
+
+@dataclass(frozen=True)
+class Scaled(Augment):
+    """(1 + most·u)·x, u uniform in [0, 1) for each batch"""
+
+    title = "brighter by chance"
+
+    most: Annotated[float, Field(ge=0)] = 0.5
+    """how much at most"""
+
+    def __call__(self, x, rng):
+        return x * float(1 + self.most * uniforms(rng, 1)[0])

@@ -292,7 +292,7 @@ def test_well_written_specs_pass(spec):
     [
         ("dirichet:0.5", "partition 'dirichet' is unknown; did you mean 'dirichlet'"),
         ("dirichet", "partition 'dirichet' is unknown; did you mean 'dirichlet'"),
-        ("", "partition '' is unknown; accepted: dirichlet:ALPHA, given, iid, orthogonal:CLUSTERS"),
+        ("", "partition '' is unknown; accepted: bins:BINS, dirichlet:ALPHA, dirichlet-classes:ALPHA, feature:SHIFT"),
         ("dirichlet", "partition 'dirichlet' needs the option 'alpha'"),
         ("dirichlet:", "option 'alpha' is ''"),
         ("dirichlet:much", "partition 'dirichlet:much': option 'alpha' is 'much'; accepted: a valid number"),

@@ -13,6 +13,9 @@ from fedtrip.families import COMBINE, METHOD, OPTIMIZER, SERVER_OPTIMIZER, UPLOA
 from fedtrip.methods.interface import Batch, Memory, Server, Upload, make_method
 from fedtrip.optimizers._clip import read_clip
 from fedtrip.rounds.tally import Tally
+from fedtrip.tasks.binary import Binary
+from fedtrip.tasks.classification import Classification
+from fedtrip.tasks.multilabel import Multilabel
 from fedtrip.tasks.regression import Regression
 from fedtrip.vectors import state_sha256
 
@@ -126,6 +129,27 @@ def clipped():
     return state_sha256({"vector": vector})
 
 
+TASKS = {
+    "regression": (Regression(), numbers(8, shape=(SAMPLES, 2))),
+    "binary": (Binary(pos_weight=1.7), torch.arange(SAMPLES) % 2),
+    "multilabel": (Multilabel(), numbers(9, shape=(SAMPLES, CLASSES)) > 0),
+    "classification": (
+        Classification(
+            class_weights=tuple(1 + k / 7 for k in range(CLASSES)), label_smoothing=0.1, focal_gamma=1.3, score="auc"
+        ),
+        GivenLocal.labels,
+    ),
+}
+
+
+def scored(name):
+    """The digest of a task's gradient at some outputs, and of its scores."""
+    task, y = TASKS[name]
+    outputs = 4 * numbers(10, shape=(SAMPLES, *task.output_shape(CLASSES, y)))
+    gradient = task.summed_gradient(outputs, y)
+    return [state_sha256({"gradient": gradient}), task.scores(task.sums(outputs, y), SAMPLES)]
+
+
 def digests():
     """A digest for each rule, and what is not the same everywhere: torch's fused multiply-add and its sum."""
     x, y = numbers(6), numbers(7)
@@ -134,7 +158,7 @@ def digests():
         **{f"optimizer {name}": stepped(name) for name in OPTIMIZER.names() if name != "sgd"},  # torch's own kernel
         "mean of rows": mean_of_rows(),
         "clip": clipped(),
-        "scores": Regression().sums(x, y),
+        **{f"task {name}": scored(name) for name in TASKS},
         "control": state_sha256({"fused": torch.add(x, y, alpha=0.4)}),
         "torch": torch.backends.cpu.get_cpu_capability(),
     }

@@ -10,7 +10,7 @@ import fedtrip
 from fedtrip import Experiment
 from fedtrip.experiment.federation import prepare
 from fedtrip.report import clients
-from fedtrip.report.clients import accuracy_of_classes, accuracy_of_clients, look_at_clients
+from fedtrip.report.clients import accuracy_of_classes, accuracy_of_clients, confusion_of, look_at_clients
 
 SMALL = {"rounds": 2, "clients": 4, "per_round": 2, "samples_per_client": 30, "lr": 0.05}
 
@@ -32,8 +32,11 @@ def test_by_hand(trained):
     data = federation.dataset
     guessed = result.module(data.normalised(data.x_test)).argmax(1)
     by_class = [float((guessed == data.y_test)[data.y_test == c].float().mean()) for c in range(3)]
-    np.testing.assert_allclose(accuracy_of_classes(federation, result.state), by_class, rtol=1e-6)
-    for client, accuracy in enumerate(accuracy_of_clients(federation, result.state)):
+    confusion = confusion_of(federation, result.state)
+    for row, column in np.ndindex(3, 3):
+        assert confusion[row, column] == int(((data.y_test == row) & (guessed == column)).sum())
+    np.testing.assert_allclose(accuracy_of_classes(confusion), by_class, rtol=1e-6)
+    for client, accuracy in enumerate(accuracy_of_clients(federation, confusion)):
         labels = data.y_train[federation.partition.share(client)]
         expected = sum(float((labels == c).float().mean()) * by_class[c] for c in range(3))
         assert accuracy == pytest.approx(expected, rel=1e-6)
@@ -46,8 +49,9 @@ def test_a_class_without_test_samples_is_left_out(trained):
     data = federation.dataset
     tested = data.y_test != 2
     without = replace(federation, dataset=replace(data, x_test=data.x_test[tested], y_test=data.y_test[tested]))
-    assert np.isnan(accuracy_of_classes(without, result.state)).tolist() == [False, False, True]
-    assert not np.isnan(accuracy_of_clients(without, result.state)).any()
+    confusion = confusion_of(without, result.state)
+    assert np.isnan(accuracy_of_classes(confusion)).tolist() == [False, False, True]
+    assert not np.isnan(accuracy_of_clients(without, confusion)).any()
 
 
 def test_histories_have_labels_but_no_accuracies(make_runs):
@@ -67,4 +71,4 @@ def test_slow_models_are_tested_for_fewer_seeds(monkeypatch):
 def test_a_model_that_does_not_fit_is_bad_input(trained):
     _, federation = trained
     with pytest.raises(fedtrip.UserError, match="does not fit"):
-        accuracy_of_classes(federation, {"weight": torch.zeros(1)})
+        confusion_of(federation, {"weight": torch.zeros(1)})

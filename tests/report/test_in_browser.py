@@ -15,7 +15,7 @@ CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None or DRIVER is None, reason="needs Chromium: apt-get install chromium chromium-driver"
 )
-CHARTS = ("convergence", "rounds", "final", "fairness", "labels")
+CHARTS = ("convergence", "rounds", "final", "fairness", "labels", "confusion")
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +163,17 @@ def test_another_seed_shows_its_own_partition(chromium: Browser, page: Path) -> 
     first = chromium.run(shown)
     chromium.run("const s = document.querySelector('.seed'); s.value = '1'; s.dispatchEvent(new Event('change'))")
     assert chromium.run(shown) == chromium.run("return JSON.parse(data.textContent)[0].labels['1']") != first
+
+
+def test_another_variant_shows_its_own_confusion_matrix(chromium: Browser, page: Path) -> None:
+    chromium.show(page)
+    shown = "return document.getElementById('confusion-0').data[0].text"
+    first = chromium.run(shown)
+    assert sum(map(sum, first)) == 360, "the test set of digits"
+    chromium.run(
+        "const s = document.querySelector('.confused'); s.value = 'slowmo'; s.dispatchEvent(new Event('change'))"
+    )
+    assert chromium.run(shown) == chromium.run("return JSON.parse(data.textContent)[0].variants[2].confusion") != first
 
 
 def test_it_prints_in_light_colours(chromium: Browser, page: Path) -> None:

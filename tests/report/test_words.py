@@ -105,7 +105,7 @@ def test_without_a_target_final_accuracies_are_compared(make_runs):
 
 
 def test_runs_that_ended_early_and_the_worst_clients_are_told(make_runs):
-    view = ClientView({}, {"a": {0: np.array([0.5, 0.9])}, "b": {0: np.array([0.7, 0.8])}}, 2, 1)
+    view = ClientView({}, {"a": {0: np.array([0.5, 0.9])}, "b": {0: np.array([0.7, 0.8])}}, {}, 2, 1)
     _, rest = words({"a": make_runs("fedtrip", [5], ended="it diverged"), "b": make_runs("fedavg", [6])}, view)
     assert "The worst-served client is at 70.0% with b, and at 50.0% with a." in rest
     assert "a, seed 0, ended early: it diverged." in rest

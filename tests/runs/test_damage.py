@@ -36,6 +36,14 @@ def better(run):
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
+def says_the_same(one, other):
+    """Whether two texts are the same JSON."""
+    try:
+        return json.loads(one) == json.loads(other)
+    except ValueError:
+        return False
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_flipped_bit_of_a_finished_run_is_refused(name, finished, blobs):
     run, experiment = finished
@@ -43,6 +51,8 @@ def test_a_flipped_bit_of_a_finished_run_is_refused(name, finished, blobs):
     bits = random.Random(name).sample(range(8 * len(whole)), 58)
     for bit in bits:
         flip(run / name, bit)
+        if name == "summary.json" and says_the_same((run / name).read_bytes(), whole):  # 1e-05 and 1E-05 are one number
+            continue
         for read in (
             lambda: package.load_result(run, data=blobs),
             lambda: package.load(run, data=blobs),

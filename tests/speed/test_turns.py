@@ -1,7 +1,7 @@
 """Work in turns, and what is counted of layers."""
 
 import torch
-from bench.cases import CASES, mcmahan, small3
+from bench.cases import CASES, small3
 from bench.layers import products, size_after
 from bench.turns import Work, by_turn, interleaved, sgemm_rates
 from torch import nn
@@ -40,6 +40,7 @@ def test_the_models_are_those_of_the_table():
     def parameters(module: nn.Module) -> int:
         return sum(parameter.numel() for parameter in module.parameters())
 
-    assert parameters(mcmahan()) == 832 + 51_264 + 3136 * 512 + 512 + 5130 == 1_663_370
+    mcmahan = CASES["mcmahan"].federation().module
+    assert parameters(mcmahan) == 832 + 51_264 + 3136 * 512 + 512 + 5130 == 1_663_370
     assert parameters(small3()) == 448 + 4640 + 9248 + 5130
     assert CASES["alexnet"].federation().experiment.momentum == 0.9

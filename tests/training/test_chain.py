@@ -171,7 +171,8 @@ def test_every_function_that_the_engine_has(function, kind):
 def test_features_alone_and_the_models_of_the_paper():
     assert kinds(chained(nn.Linear(6, 3), (6,))) == ["linear"]
     assert kinds(chained(nn.Sequential(nn.Flatten(), nn.Linear(6, 3)), (6,))) == ["linear"]
-    for name, shape, widest in (("mlp", (1, 8, 8), 0), ("cnn", (1, 28, 28), 16), ("cnn", (3, 32, 32), 120)):
+    for name, shape, widest in (("mlp", (1, 8, 8), 0), ("cnn", (1, 28, 28), 16), ("cnn", (3, 32, 32), 120),
+                                ("logistic", (1, 8, 8), 0), ("cnn-mcmahan", (1, 8, 8), 64)):  # fmt: skip
         module = build_model(name, shape, 10, seed=0)
         chain = trace_chain(module, shape)
         check_by_trial(chain, module)
@@ -301,7 +302,9 @@ def test_layers_of_images_that_are_refused(layer, why):
 
 
 def test_inputs_and_arguments_that_are_refused():
-    assert "neither an image nor a list of features" in refused(nn.Sequential(nn.Flatten(), nn.Linear(6, 3)), (2, 3))
+    assert "neither an image nor a list" in refused(nn.Sequential(nn.Flatten(), nn.Linear(6, 3)), (2, 1, 1, 3))
+    chained(nn.Sequential(nn.Flatten(), nn.Linear(6, 3)), (2, 3))
+    assert "on an input of shape (1, 2, 3)" in refused(nn.Sequential(nn.Linear(3, 3), nn.Flatten()), (2, 3))
     assert "on an input of shape (2, 3, 6)" in refused(nn.Sequential(nn.Linear(6, 3), nn.Flatten()), (2, 3, 6))
 
     class Two(nn.Module):

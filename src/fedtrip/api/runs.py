@@ -7,21 +7,23 @@ from pathlib import Path
 
 from torch import nn
 
+from fedtrip.data.dataset import DataSet
 from fedtrip.engines import make_engine
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import ModelSource, prepare
-from fedtrip.experiment.given_data import Data, as_dataset
+from fedtrip.experiment.given_data import Data, Samples, as_dataset, tested_on
 from fedtrip.one_thread import one_thread, refuse_inside_a_run
 from fedtrip.runs.folder import (
     MODEL,
     Destination,
 )
+from fedtrip.runs.on_round import OnRound
 from fedtrip.runs.result import Result
 from fedtrip.runs.run_engine import RunEngine, on_engine
-from fedtrip.runs.running import OnRound
 from fedtrip.runs.stored import load_result, stored_federation
 from fedtrip.training.prepared_model import PreparedModel
+from fedtrip.training.trained_state import load_trained_state
 from fedtrip.training.workbench import Question
 
 
@@ -99,19 +101,28 @@ def evaluate(
     data: Data | None = None,
     data_dir: Path | str | None = None,
     trust: bool = False,
+    on: str | Samples | DataSet | None = None,
+    details: bool = False,
 ) -> dict[str, float]:
     """The task's scores of a stored run's model on its experiment's test set by name, such as `accuracy` and `loss`.
 
+    `on` are other samples to test it on: the name of a data set (its test set is meant), a `DataSet`, or a pair of
+    inputs and targets. They are normalised as the run's own were.
+    With `details` every score that the task knows, of a classification also balanced accuracy, macro F1 and AUC.
     Code that the run names (a model or a task as `package.module:name`) is run only with `trust`; stderr says which.
     """
     folder = Path(run_folder)
     stored = load_result(folder)
     federation = stored_federation(folder, stored.experiment, model, data, data_dir, trust)
+    if on is not None:
+        federation = tested_on(federation, on, None if data_dir is None else Path(data_dir))
     module = copy.deepcopy(federation.module)
     try:
-        module.load_state_dict(stored.state)
+        load_trained_state(module, stored.state)
     except RuntimeError as problem:
         raise UserError(f"model '{folder / MODEL}' does not fit the experiment: {problem}") from None
+    if details:
+        federation = federation.in_detail()
     prepared = PreparedModel.of(federation)
     with make_engine(federation, prepared, workers=1) as engine:
         (sums,) = engine.score([Question(prepared.flat.model_of(module))])

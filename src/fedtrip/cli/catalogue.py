@@ -13,15 +13,15 @@ from rich.text import Text
 from fedtrip.cli import completion
 from fedtrip.cli.console import out, print_json
 from fedtrip.errors import unknown_name
-from fedtrip.families import FAMILIES, METHOD, model_names
+from fedtrip.families import FAMILIES, METHOD, PARTITION, model_names
 from fedtrip.registry import Family
 
 Json = Annotated[bool, typer.Option("--json", help="print as JSON")]
 Listing = dict[str, dict[str, Any]]
 DATASET, MODEL = "dataset", "model"
 ORDER = (
-    DATASET, "partition", MODEL, "task", "method", "optimizer", "lr_schedule", "select", "upload_codec", "combine",
-    "server_optimizer", "attack",
+    DATASET, "partition", "augment", MODEL, "task", "method", "optimizer", "lr_schedule", "select", "upload_codec",
+    "combine", "server_optimizer", "attack",
 )  # fmt: skip
 """The families in the order in which one meets them: data, model, training, the round."""
 
@@ -95,13 +95,14 @@ def _field(word: str) -> str:
 def _families() -> Listing:
     """Every family, with what a rule of it says and how its rules are written; nothing is imported for it."""
     from fedtrip.data.catalog import KNOWN_SETS
+    from fedtrip.data.sources import FORMS
 
     known: Listing = {
         DATASET: {
             "folder": "data",
             "says": "where the samples come from",
             "default": "digits",
-            "rules": [*KNOWN_SETS, "npz:FILE", "idx:FOLDER"],
+            "rules": [*KNOWN_SETS, *FORMS.values()],
         },
         MODEL: {"folder": "models", "says": "the module that is trained", "default": "mlp", "rules": model_names()},
     }
@@ -140,7 +141,10 @@ def _show_rules(family: Family, name: str | None, as_json: bool) -> None:
         for option in entry["options"]:
             owner = one if family is METHOD else family.field
             default = "…" if option["default"] is None else _plain(option["default"])
-            _indented(f"--set {owner}.{option['name']}={default}", 2)
+            told = (
+                f"{option['name']} = {default}" if family is PARTITION else f"--set {owner}.{option['name']}={default}"
+            )
+            _indented(told, 2)  # a partition's options stand behind its colons
             _indented(f"{option['help']}; accepted: {option['accepted']}", 6, style="dim")
         out.print()
     if name is None:
@@ -195,26 +199,29 @@ def _show_data_sets(name: str | None, as_json: bool) -> None:
     out.print("The target on mnist is 0.87 for the mlp. digits comes with fedtrip.", soft_wrap=True)
     out.print("Where the other files are and how to get them: fedtrip data list.", soft_wrap=True)
     out.print(
-        "Your own files: idx:FOLDER (four idx files), or npz:FILE (x_train, y_train, x_test, y_test and, if the data "
-        "come split, client_train)."
+        "Your own files: idx:FOLDER (four idx files), npz:FILE and npy:FOLDER (x_train, y_train, x_test, y_test and, "
+        "if the data come split, client_train), table:FILE (CSV or Parquet), hf:FOLDER (saved by Hugging Face's "
+        "datasets)."
     )
 
 
 def _show_models(name: str | None, as_json: bool) -> None:
-    from fedtrip.models import build_model, check_model_spec, model_class
+    from fedtrip.models import build_model, check_model_spec, model_class, usual_samples
+    from fedtrip.one_thread import one_thread
     from fedtrip.training.costs import pass_cost
 
     if name is not None:
         check_model_spec(name)
     listing: Listing = {}
     for one in model_names() if name is None else [name]:
-        shape = (3, 32, 32) if one == "alexnet" else (1, 28, 28)
-        module = build_model(one, shape, 10, 0)
-        cost = pass_cost(module, shape)
+        inputs, classes = usual_samples(one)
+        module = build_model(one, inputs, classes, 0)
+        with one_thread():
+            cost = pass_cost(module, inputs)
         parameters = sum(p.numel() for p in module.parameters())
         listing[one] = {
             "title": "your own" if ":" in one else vars(model_class(one))["title"],
-            "input": list(shape),
+            "input": list(inputs.shape),
             "parameters": parameters,
             "megabytes": parameters * 4 / 1e6,
             "forward_macs": cost.forward,

@@ -32,8 +32,9 @@ def several(complete: Complete) -> Complete:
 def data_sets(incomplete: str) -> list[str]:
     """Known data sets, and what names files of one's own."""
     from fedtrip.data.catalog import KNOWN_SETS
+    from fedtrip.data.sources import FORMS
 
-    return _beginning(incomplete, (*KNOWN_SETS, "npz:", "idx:"))
+    return _beginning(incomplete, (*KNOWN_SETS, *(f"{kind}:" for kind in FORMS)))
 
 
 def models(incomplete: str) -> list[str]:

@@ -13,6 +13,9 @@ from fedtrip.cli import completion
 from fedtrip.cli.console import out, print_json
 from fedtrip.families import METHOD, model_names
 
+TOKENS_SAMPLES = 600
+"""Samples of a client where no known data set has the model's kind of inputs; MNIST's."""
+
 
 def costs(
     model: Annotated[
@@ -22,16 +25,21 @@ def costs(
         ),
     ] = "mlp",
     dataset: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="known data set that gives the input's shape and the classes (default: digits)",
+            help="known data set that gives the input's shape and the classes (default: digits; for a model of token "
+            "ids sequences of its usual length)",
             show_default=False,
             autocompletion=completion.data_sets,
         ),
-    ] = "digits",
+    ] = None,
     samples_per_client: Annotated[
         int | None,
-        typer.Option(help="n, samples of the client (default: the data set's)", min=1, show_default=False),
+        typer.Option(
+            help=f"n, samples of the client (default: the data set's; {TOKENS_SAMPLES} without one)",
+            min=1,
+            show_default=False,
+        ),
     ] = None,
     local_epochs: Annotated[int, typer.Option(help="E, epochs of local training a round", min=1)] = 1,
     batch_size: Annotated[int, typer.Option(help="M, samples of a local step", min=1)] = 50,
@@ -52,18 +60,25 @@ def costs(
     """
     from fedtrip.comparison.method_costs import method_costs
     from fedtrip.data.catalog import known_set
-    from fedtrip.models import build_model
+    from fedtrip.inputs import spec_of
+    from fedtrip.models import build_model, check_model_spec, takes_tokens, usual_samples
 
-    known = known_set(dataset)
-    module = build_model(model, known.shape, known.classes, seed=0)
-    samples = samples_per_client or known.samples_per_client
+    check_model_spec(model)
+    if dataset is None and takes_tokens(model):
+        inputs, classes = usual_samples(model)
+        named, samples = f"{inputs.shape[0]} places of {classes} tokens", samples_per_client or TOKENS_SAMPLES
+    else:
+        known = known_set(dataset or "digits")
+        inputs, classes = spec_of(known.shape), known.classes
+        named, samples = known.name, samples_per_client or known.samples_per_client
+    module = build_model(model, inputs, classes, seed=0)
     rows = method_costs(
         METHOD.names() if methods == "all" else [name.strip() for name in methods.split(",")],
         module=module,
         model=model,
-        dataset=known.name,
-        sample_shape=known.shape,
-        classes=known.classes,
+        dataset=named,
+        inputs=inputs,
+        classes=classes,
         samples=samples,
         epochs=local_epochs,
         batch_size=batch_size,
@@ -72,7 +87,7 @@ def costs(
         print_json([asdict(row) for row in rows])
         return
     table = Table(
-        title=f"{model}, {known.name}, n = {samples}, E = {local_epochs}, M = {batch_size}",
+        title=f"{model}, {named}, n = {samples}, E = {local_epochs}, M = {batch_size}",
         title_justify="left",
         box=box.SIMPLE_HEAD,
     )

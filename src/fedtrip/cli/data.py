@@ -10,7 +10,8 @@ import typer
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="List, download and check data sets. Your own data need none of this: name them idx:FOLDER or npz:FILE.",
+    help="List, download and check data sets. Your own data need none of this: name them npz:FILE, npy:FOLDER, "
+    "table:FILE, hf:FOLDER or idx:FOLDER.",
 )
 
 DataDir = Annotated[
@@ -30,8 +31,9 @@ def list_sets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Show every data set known by name, and whether it is on this machine.
 
     Any of them can be used at once: what is not here is downloaded when first needed, or beforehand by
-    `fedtrip data get NAME`. Your own data are named idx:FOLDER (four idx files as MNIST's) or npz:FILE (x_train,
-    y_train, x_test, y_test and, if split by client, client_train).
+    `fedtrip data get NAME`. Your own data are named idx:FOLDER (four idx files as MNIST's), npz:FILE or npy:FOLDER
+    (x_train, y_train, x_test, y_test and, if split by client, client_train), table:FILE (CSV or Parquet) or hf:FOLDER
+    (saved by Hugging Face's datasets).
     """
     from fedtrip.data.catalog import KNOWN_SETS
     from fedtrip.data.locate import find_set

@@ -33,6 +33,7 @@ EXTRAS = {
     "flower": ("flwr", "clients in other processes and on other machines"),
     "ray": ("ray", "trials over a cluster"),
     "tsne": ("scikit-learn", "the paper's Figure 2 with fedtrip reproduce"),
+    "lora": ("peft", "adapters on a frozen model"),
     "docs": ("mkdocs", "the documentation's pages"),
 }
 """Extra → the package that shows it is there, and what it is for."""
@@ -128,6 +129,8 @@ def _computing(problems: list[str]) -> dict[str, Any]:
         from fedtrip.engines import worker_count
 
         found |= {"workers": worker_count(None), "threads_per_worker": 1, "torch_threads": torch.get_num_threads()}
+        here = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        found["accelerator"] = f"{'none here' if here is None else here} (untested: no GPU was at hand)"
         found["vector_instructions"] = torch.backends.cpu.get_cpu_capability()
     except (ImportError, OSError) as problem:
         problems.append(f"torch cannot be imported: {problem}")
@@ -174,10 +177,11 @@ def _print(found: dict[str, Any]) -> None:
         line(name, version or "missing")
     out.print("[bold]computing[/]")
     computing = found["computing"]
-    line("cores", f"{computing['usable_cores']} of {computing['cores']} usable; only the CPU is used")
+    line("cores", f"{computing['usable_cores']} of {computing['cores']} usable")
     if "workers" in computing:
         line("engines", f"one process; worker processes, {computing['workers']} by default (--workers), 1 thread each")
         line("vectors", computing["vector_instructions"])
+        line("accelerator", f"{computing['accelerator']}; computing is on the CPU unless --device says otherwise")
     native = found["native"]
     line("native library", f"{native['kernels']} kernels" if native["kernels"] else f"none: {native['missing']}")
     out.print("[bold]data[/] [dim](fedtrip data get NAME)[/]")

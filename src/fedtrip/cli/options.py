@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,17 +19,22 @@ from fedtrip.experiment.own_code import own_code, say_code
 from fedtrip.families import FAMILIES
 
 PANELS: dict[str, tuple[str, ...]] = {
-    "Data": ("dataset", "mean", "std", "partition", "draw", "samples_per_client"),
-    "Federation": ("clients", "per_round", "select", "rounds"),
+    "Data": (
+        "dataset", "mean", "std", "partition", "draw", "samples_per_client", "validation", "validation_at",
+        "client_test",
+    ),
+    "Federation": ("clients", "per_round", "unseen_clients", "select", "rounds"),
     "Model and task": ("model", "representation", "task"),
     "Local training": (
-        "local_epochs", "batch_size", "lr", "lr_schedule", "optimizer", "momentum", "weight_decay",
+        "local_epochs", "batch_size", "augment", "lr", "lr_schedule", "optimizer", "momentum", "weight_decay",
         "keep_optimizer_state", "clip",
     ),
     "Uploads and server": ("upload_codec", "combine", "server_optimizer"),
     "Simulated faults": ("attack",),
-    "Measuring": ("target", "stop_at_target", "eval_every", "snapshot", "seed"),
-    "Computing": ("compute",),
+    "Measuring": (
+        "target", "stop_at_target", "eval_every", "eval_clients", "patience", "keep_best", "snapshot", "seed",
+    ),
+    "Computing": ("device", "compute"),
 }  # fmt: skip
 """The experiment's fields that are options, in the order of the help; the method has options of its own."""
 FIELDS = {name: panel for panel, names in PANELS.items() for name in names}
@@ -81,6 +87,10 @@ def with_experiment_options(command: Callable[..., None]) -> Callable[..., None]
     return wrapper
 
 
+_OUTSIDE_A_LIST = re.compile(r",(?![^\[]*\])")
+"""A comma between two values, not within one that is a list."""
+
+
 def read_settings(settings: list[str]) -> dict[str, list[Any]]:
     """`--set key=v1,v2` as {key: [v1, v2]}; a value is read as TOML would, otherwise as text."""
     result: dict[str, list[Any]] = {}
@@ -90,7 +100,7 @@ def read_settings(settings: list[str]) -> dict[str, list[Any]]:
             raise UserError(f"--set '{setting}' cannot be read; accepted: NAME=VALUE, e.g. method.mu=0.4")
         if key.strip() in result:
             raise UserError(f"--set {key.strip()} is given more than once; accepted: once, values comma-separated")
-        result[key.strip()] = [_value(part) for part in text.split(",")]
+        result[key.strip()] = [_value(part) for part in _OUTSIDE_A_LIST.split(text)]
     return result
 
 
@@ -134,6 +144,8 @@ def say_code_of_file(base: Experiment, file: Path | None, given: Mapping[str, An
 
 def _plain_type(name: str) -> Any:
     """int, float or bool for a field that is one (or may be left out); text for everything else."""
+    if name == "eval_clients":  # every:N
+        return str
     annotation = Experiment.model_fields[name].annotation
     while get_args(annotation) and get_origin(annotation) not in (tuple, Literal):
         annotation = get_args(annotation)[0]  # of `Annotated[int, …]` and `… | None` the first is what counts

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from fedtrip.cli.console import err
 from fedtrip.native.library import library, why_missing
 from fedtrip.printable import one_line
+from fedtrip.tasks.interface import ACCURACY
 
 if TYPE_CHECKING:
     from fedtrip.rounds.record import RoundRecord
@@ -91,7 +92,7 @@ def score_of(record: RoundRecord, goal: Goal) -> str:
     score = record.scores.get(goal.score)
     if score is None:
         return ""
-    return f": {goal.shown(score)}" if goal.is_share else f": {goal.score} {goal.shown(score)}"
+    return f": {goal.shown(score)}" if goal == ACCURACY else f": {goal.score} {goal.shown(score)}"
 
 
 def refusals(record: RoundRecord) -> str | None:

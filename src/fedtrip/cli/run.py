@@ -183,6 +183,8 @@ def run(
         print_json({**summary, "out": str(where)})
     else:
         _print_summary(summary, goal, where)
+    if result.stopped is not None:
+        err.print(f"stopped {escape(result.stopped)}", soft_wrap=True)
     if result.ended is not None:
         err.print(f"[red]ended early:[/] {escape(result.ended)}", soft_wrap=True)
         raise typer.Exit(1)
@@ -190,27 +192,41 @@ def run(
 
 def evaluate(
     run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="a folder that `fedtrip run` wrote")],
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            help="another data set, whose test set is used, e.g. npz:FILE (default: the run's)",
+            show_default=False,
+            autocompletion=completion.of_field("dataset"),
+        ),
+    ] = None,
     data_dir: DataDir = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="run the code that the run names, if its model or its task is one's own")
     ] = False,
+    details: Annotated[
+        bool, typer.Option("--details", help="every score that the task knows, such as balanced accuracy and AUC")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> None:
-    """Test a stored model on its experiment's test set: the scores of the final model, after the last round.
+    """Test a stored model on its experiment's test set, or on another data set: the scores of the final model.
 
-    Example: fedtrip evaluate runs/mine
+    Examples:
+
+      fedtrip evaluate runs/mine
+
+      fedtrip evaluate runs/mine --on npz:new-samples.npz
     """
     from fedtrip.api.runs import evaluate as evaluate_run
-    from fedtrip.tasks.interface import ACCURACY
+    from fedtrip.tasks.interface import SHARES
 
-    scores = evaluate_run(run_folder, data_dir=absolute(data_dir), trust=trust)
+    scores = evaluate_run(run_folder, data_dir=absolute(data_dir), trust=trust, on=on, details=details)
     if as_json:
         print_json({"run": str(run_folder), **{k: v if math.isfinite(v) else None for k, v in scores.items()}})
     else:
         shown = [
-            f"{name} of the final model {value:.2%}"
-            if name == ACCURACY.score
-            else f"{name} of the final model {value:.4f}"
+            f"{name} of the final model {value:.2%}" if name in SHARES else f"{name} of the final model {value:.4f}"
             for name, value in scores.items()
             if name != "loss"
         ]
@@ -243,13 +259,15 @@ def _print_summary(summary: dict[str, Any], goal: Goal, where: Path) -> None:
     def shown(name: str) -> str:
         return "none" if summary[name] is None else goal.shown(summary[name])
 
+    after = "the last round" if summary["model_round"] == summary["rounds"] else f"round {summary['model_round']}"
     rows = {
         f"rounds to {goal.shown_target(target)}" if target is not None else "target": reached
         if reached is not None
         else ("none" if target is None else f"not reached in {summary['rounds']}"),
         f"final {goal.score}": shown("final_score") + "  (mean of the last 10 evaluated rounds)",
-        "final model": shown("final_model_score") + f"  ({goal.score} of the final model, after the last round)",
+        "final model": shown("final_model_score") + f"  ({goal.score} of the final model, after {after})",
         f"best {goal.score}": shown("best_score"),
+        **_of_clients(summary, goal),
         "traffic": f"{summary['megabytes']:.2f} MB, all clients, down and up",
         "computing": f"{summary['gmacs_total']:.2f} GMACs, all clients, forward and backward",
         "paper's GFLOPs": "not declared by the method"
@@ -261,3 +279,15 @@ def _print_summary(summary: dict[str, Any], goal: Goal, where: Path) -> None:
     }
     for name, value in rows.items():  # no table: it would cut a digest or a path that is wider than the terminal
         out.print(f"[bold]{name:<16}[/]{escape(str(value))}", soft_wrap=True)
+
+
+def _of_clients(summary: dict[str, Any], goal: Goal) -> dict[str, str]:
+    """How the last models serve the clients, where these were asked."""
+
+    def told(scores: dict[str, Any]) -> str:
+        parts = {"mean": "mean", "worst_tenth": "worst 10 %", "unseen": "never seen"}
+        found = [f"{words} {goal.shown(scores[name])}" for name, words in parts.items() if scores[name] is not None]
+        return ", ".join(found) or "none"
+
+    titles = {"global": "on clients' own", "personal": "personal models"}
+    return {titles[whose]: told(scores) for whose, scores in summary["client_scores"].items()}

@@ -69,6 +69,10 @@ class Codec(Rule):
                 residuals[name] = x - self.unpack(payload[name], x.numel(), stream_of(name))
         return payload, residuals
 
+    def kept_bytes(self, upload: Mapping[str, Tensor]) -> int:
+        """Bytes of the residuals, in float32, that a client keeps of such uploads."""
+        return sum(4 * upload[name].numel() for name in filter(_is_coded(upload), upload)) if self.keeps_error else 0
+
     def decode(
         self, payload: Vectors, reference: Mapping[str, Tensor], expected: Vectors, stream_of: StreamOf
     ) -> Vectors:

@@ -11,6 +11,7 @@ from torch import nn
 from fedtrip.data import from_arrays
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import prepare
+from fedtrip.inputs import InputSpec, SampleShape, spec_of
 from fedtrip.methods.interface import Method, make_method
 from fedtrip.runs.running import run_federation
 from fedtrip.training.costs import pass_cost, symbols_of
@@ -42,26 +43,26 @@ def method_costs(
     module: nn.Module,
     model: str,
     dataset: str,
-    sample_shape: tuple[int, ...],
+    inputs: SampleShape,
     classes: int,
     samples: int,
     epochs: int,
     batch_size: int,
 ) -> list[MethodCost]:
     """The costs of each method with this model."""
-    cost = pass_cost(module, sample_shape)
+    cost = pass_cost(module, inputs)
     symbols = symbols_of(
         samples=samples,
         epochs=epochs,
         batch_size=batch_size,
-        parameters=sum(p.numel() for p in module.parameters()),
+        parameters=sum(p.numel() for p in module.parameters() if p.requires_grad),
         forward=cost.forward,
         backward=cost.training - cost.forward,
     )
     results = []
     for name, method in _chosen(methods, model, dataset):
         attaching = method.attaching(symbols)
-        down, up, stored = _what_travels(method, module, sample_shape, classes)
+        down, up, stored = _what_travels(method, module, spec_of(inputs), classes)
         results.append(
             MethodCost(
                 method=name,
@@ -87,16 +88,15 @@ def _chosen(methods: Sequence[str], model: str, dataset: str) -> Iterator[tuple[
             yield name, make_method(name, {}, model=model, dataset=dataset)
 
 
-def _what_travels(
-    method: Method, module: nn.Module, sample_shape: tuple[int, ...], classes: int
-) -> tuple[int, int, int]:
+def _what_travels(method: Method, module: nn.Module, inputs: InputSpec, classes: int) -> tuple[int, int, int]:
     """Bytes down, up and kept, seen in a run of one client with a handful of samples."""
     count = max(classes, 2)
-    x, y = torch.zeros(count, *sample_shape), torch.arange(count) % classes
+    x, y = inputs.zeros(count), torch.arange(count) % classes
     experiment = Experiment(
         method=method, clients=1, per_round=1, samples_per_client=2, batch_size=2, partition="iid",
         rounds=SETTLED_ROUND, eval_every=SETTLED_ROUND, lr=1e-6,
     )  # fmt: skip
-    federation = prepare(experiment, model=module, data=from_arrays(x, y, x, y, mean=(0.0,), std=(1.0,)))
+    data = from_arrays(x, y, x, y, mean=(0.0,), std=(1.0,), classes=classes)
+    federation = prepare(experiment, model=module, data=data)
     last = run_federation(federation, workers=1).records[-1]
     return last.bytes_down, last.bytes_up, last.client_memory

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fedtrip.comparison.client_device import FORMULA
-from fedtrip.comparison.variants import Row
+from fedtrip.comparison.variants import WHOSE, Row
 from fedtrip.runs.history import LAST_ROUNDS
 from fedtrip.statistics import Estimate, Ratio
 from fedtrip.tasks.interface import Goal
@@ -81,7 +81,7 @@ def columns(rows: Sequence[Row], *, every: bool = False) -> list[Column]:
         Entry("trials", lambda row: row.trials),
     )
     variant = Column("variant", lambda row: row.variant, lambda row: row.variant, names)
-    made = [variant, *_to_target(rows), _final_score(rows), *_costs(rows), *_further_costs(rows)]
+    made = [variant, *_to_target(rows), _final_score(rows), *_clients(rows), *_costs(rows), *_further_costs(rows)]
     return [column for column in made if column.is_shown or every]
 
 
@@ -129,6 +129,42 @@ def _final_score(rows: Sequence[Row]) -> Column:
         (an_estimate(f"final_{name}", lambda row: row.final_score),),
         note=f"Final {name}: mean of the last {LAST_ROUNDS} evaluated rounds.",
     )
+
+
+def _clients(rows: Sequence[Row]) -> list[Column]:
+    """How the models serve the clients, each on a test set of its own; nothing where they were not asked."""
+    goal = _goal(rows)
+    unit = " %" if goal is not None and goal.is_share else ""
+    made = []
+    for whose in WHOSE:
+        of_whom = "" if whose == "global" else "personal "
+        for name, title in {"mean": "client mean", "worst_tenth": "worst 10 %", "unseen": "unseen"}.items():
+            if any(row.client_scores.get(whose, {}).get(name) is not None for row in rows):
+                made.append(_client_column(whose, name, f"{of_whom}{title}{'' if title.endswith('%') else unit}"))
+    if made:
+        score = goal.score if goal is not None else "score"
+        told = (
+            f"Client mean: {score} on each client's own test set, of the last model; worst 10 %: of the tenth of the "
+            "clients whom it serves worst; unseen: of those that never took part"
+        )
+        own = any("personal" in row.client_scores for row in rows)
+        made[0] = replace(made[0], note=told + ("; personal: under each client's own model." if own else "."))
+    return made
+
+
+def _client_column(whose: str, name: str, title: str) -> Column:
+    def of(row: Row) -> Estimate | None:
+        return row.client_scores.get(whose, {}).get(name)
+
+    def text(row: Row) -> str:
+        value = of(row)
+        return "–" if value is None else score_with_spread(row.goal, value)
+
+    def sort(row: Row) -> float:
+        value = of(row)
+        return LAST_FIRST if value is None else value.mean
+
+    return Column(title, text, sort, (an_estimate(f"clients_{whose}_{name}", of),), on_terminal=name == "mean")
 
 
 def _costs(rows: Sequence[Row]) -> list[Column]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from fedtrip.statistics import Estimate, Ratio, estimate, paired_ratio
 from fedtrip.tasks.interface import Goal
 
 BASELINE = "fedavg"
+WHOSE, OF_CLIENTS = ("global", "personal"), ("mean", "worst_tenth", "unseen")
+"""Whose models serve the clients, and what is told of it."""
 PAPER_METHODS = ("fedtrip", "fedavg", "fedprox", "slowmo", "moon", "feddyn")
 """The methods of the paper's tables, in their order."""
 USUAL_METHODS = ("fedtrip", "fedtrip-auto", *PAPER_METHODS[1:])
@@ -102,6 +104,9 @@ class Row:
     """what a client keeps between its rounds, at most"""
     device_seconds: Estimate | None
     """an estimate for the device that was described, to target; see `fedtrip.comparison.client_device`"""
+    client_scores: Mapping[str, Mapping[str, Estimate | None]] = field(default_factory=dict)
+    """how the final `global` (and `personal`) models serve the clients, where they were asked: mean, worst_tenth and
+    unseen of the goal's score"""
 
 
 def summarise(
@@ -143,6 +148,7 @@ def summarise(
                 device_seconds=None
                 if device is None
                 else estimate([device.seconds(run.records[:n]) for run, n in zip(runs, needed, strict=True)]),
+                client_scores=_client_scores(runs),
             )
         )
     return rows
@@ -165,6 +171,17 @@ def _final_score(runs: Sequence[History]) -> Estimate | None:
     scores = [worst if run.final_score is None else run.final_score for run in runs]
     found = [score for score in scores if score is not None]
     return estimate(found) if len(found) == len(runs) else None
+
+
+def _client_scores(runs: Sequence[History]) -> dict[str, dict[str, Estimate | None]]:
+    """How the runs' last models serve the clients; None where a run has no such number."""
+
+    def estimated(whose: str, name: str) -> Estimate | None:
+        found = [score for run in runs if (score := run.client_scores.get(whose, {}).get(name)) is not None]
+        return estimate(found) if len(found) == len(runs) else None
+
+    whose = [who for who in WHOSE if all(who in run.client_scores for run in runs)]
+    return {who: {name: estimated(who, name) for name in OF_CLIENTS} for who in whose}
 
 
 def same_seeds(one: Sequence[History], other: Sequence[History]) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fedtrip.data.integrity import FileCheck, verify
     from fedtrip.data.load import load_dataset
     from fedtrip.data.locate import find_set
+    from fedtrip.data.torch_datasets import from_datasets
 
 __all__ = [
     "KNOWN_SETS",
@@ -26,6 +27,7 @@ __all__ = [
     "find_set",
     "from_arrays",
     "from_clients",
+    "from_datasets",
     "known_set",
     "load_dataset",
     "obtain",
@@ -40,6 +42,7 @@ _MODULES = {
     "find_set": "locate",
     "from_arrays": "arrays",
     "from_clients": "arrays",
+    "from_datasets": "torch_datasets",
     "known_set": "catalog",
     "load_dataset": "load",
     "obtain": "acquire",

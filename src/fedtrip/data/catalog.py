@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fedtrip.data.entry import DataArchive, DataFile, Download, KnownSet
+from fedtrip.data.sources import FORMS
 from fedtrip.errors import unknown_name
 
 _IDX_NAMES = (
@@ -228,6 +229,33 @@ _CIFAR10 = KnownSet(
     ),
 )
 
+# The publisher's checksum is that of the archive; none is known of its files.
+_CIFAR100_FILES = (DataFile("train.bin", 50_000 * 3_074), DataFile("test.bin", 10_000 * 3_074))
+_CIFAR100 = KnownSet(
+    name="cifar-100",
+    title="CIFAR-100 colour photographs, the 100 fine labels",
+    format="cifar",
+    folder="cifar-100-binary",
+    train_files=_CIFAR100_FILES[:1],
+    test_files=_CIFAR100_FILES[1:],
+    shape=(3, 32, 32),
+    classes=100,
+    train=50_000,
+    test=10_000,
+    samples_per_client=2_000,
+    label_bytes=2,
+    archive=DataArchive(
+        Download(
+            "cifar-100-binary.tar.gz",
+            168_513_733,
+            "03b5dce01913d631647c71ecec9e9cb8",
+            ("https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",),
+        ),
+        "cifar-100-binary/",
+        tuple((file.name, file.size) for file in _CIFAR100_FILES),
+    ),
+)
+
 _DIGITS = KnownSet(
     name="digits",
     title="Handwritten digits of UCI, as scikit-learn has them (nothing to download)",
@@ -244,7 +272,8 @@ _DIGITS = KnownSet(
 )
 
 KNOWN_SETS: dict[str, KnownSet] = {
-    entry.name: entry for entry in (_DIGITS, _MNIST, _FASHION_MNIST, *map(_emnist, _EMNIST_SPLITS), _EMNIST47, _CIFAR10)
+    entry.name: entry
+    for entry in (_DIGITS, _MNIST, _FASHION_MNIST, *map(_emnist, _EMNIST_SPLITS), _EMNIST47, _CIFAR10, _CIFAR100)
 }
 
 
@@ -252,5 +281,5 @@ def known_set(name: str) -> KnownSet:
     """The catalogue's entry of a name; `emnist:balanced` is `emnist`. Raises UserError for an unknown name."""
     canonical = "emnist" if name == "emnist:balanced" else name
     if canonical not in KNOWN_SETS:
-        raise unknown_name("data set", name, KNOWN_SETS, "your own as idx:FOLDER or npz:FILE")
+        raise unknown_name("data set", name, KNOWN_SETS, f"your own as {', '.join(FORMS.values())}")
     return KNOWN_SETS[canonical]

@@ -15,7 +15,11 @@ FILE = Path(__file__).with_name("digits.npz")
 
 
 def read_digits() -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Training images and labels, then 360 test images and labels, split once and for all in proportion to classes."""
+    """Training images (n, 1, 8, 8) and labels, then 360 test images and labels.
+
+    Split once and for all, in proportion to classes.
+    """
     with np.load(FILE, allow_pickle=False) as file:
         x_train, y_train, x_test, y_test = (file[name] for name in ("x_train", "y_train", "x_test", "y_test"))
-    return x_train.astype(np.float32), y_train.astype(np.int64), x_test.astype(np.float32), y_test.astype(np.int64)
+    train, test = (x[:, None].astype(np.float32) for x in (x_train, x_test))
+    return train, y_train.astype(np.int64), test, y_test.astype(np.int64)

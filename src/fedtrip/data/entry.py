@@ -62,6 +62,7 @@ class KnownSet:
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
     first_label: int = 0
+    label_bytes: int = 1  # cifar: bytes before the pixels of a record, the last of which is the label
     transposed: bool = False  # stored column by column
     downloads: tuple[Download, ...] = ()
     archive: DataArchive | None = None

@@ -13,6 +13,7 @@ from fedtrip.data.catalog import known_set
 from fedtrip.data.download import file_md5
 from fedtrip.data.entry import DataFile, KnownSet
 from fedtrip.data.locate import find_file, search_folders
+from fedtrip.data.sources import FORMS
 from fedtrip.errors import UserError
 
 Status = Literal["ok", "missing", "wrong checksum", "damaged", "no published checksum"]
@@ -40,11 +41,11 @@ def verify(spec: str, data_dir: Path | None = None) -> list[FileCheck]:
     Where the compressed file is not the published one, its content still may be: then that is compared. A file
     without a published checksum is read to its end, which tells whether it is whole. A set without files: [].
     """
-    if spec.startswith(("idx:", "npz:")):
+    if spec.partition(":")[0] in FORMS:
         raise UserError(f"data set '{spec}' is your own: nothing is published to compare it with; loading it checks it")
     known = known_set(spec)
     folder = best_folder(known, data_dir)
-    return [_check_file(folder, file) for file in known.files]
+    return [_check_file(folder, file, known) for file in known.files]
 
 
 def best_folder(known: KnownSet, data_dir: Path | None = None) -> Path:
@@ -58,15 +59,13 @@ def _present(folder: Path, known: KnownSet) -> int:
     return 2 if count == len(known.files) else int(count > 0)
 
 
-def _check_file(folder: Path, file: DataFile) -> FileCheck:
+def _check_file(folder: Path, file: DataFile, known: KnownSet) -> FileCheck:
     path = find_file(folder, file.name)
     if path is None:
         return FileCheck(file.name, None, "missing", f"looked in {folder}")
     try:
         if file.md5 is None:
-            from fedtrip.data.idx import check_idx  # NumPy, which a set with checksums does without
-
-            check_idx(path)
+            _check_whole(path, known)
             return FileCheck(path.name, path, "no published checksum")
         compressed = path.suffix == ".gz"
         if compressed and file.gz_md5 == file_md5(path):
@@ -79,6 +78,19 @@ def _check_file(folder: Path, file: DataFile) -> FileCheck:
     if found == file.md5:
         return FileCheck(path.name, path, "ok", "compressed anew, same content" if compressed else "")
     return FileCheck(path.name, path, "wrong checksum", f"MD5 of the content {found}, published {file.md5}")
+
+
+def _check_whole(path: Path, known: KnownSet) -> None:
+    """Refuse a file that is not whole, as far as its format tells."""
+    # here: NumPy, which a set with checksums does without
+    if known.format == "cifar":
+        from fedtrip.data.cifar import check_records
+
+        check_records(path, known.label_bytes)
+    else:
+        from fedtrip.data.idx import check_idx
+
+        check_idx(path)
 
 
 def _unpacked_md5(path: Path, size: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,19 @@ from numpy.typing import NDArray
 from fedtrip.data.arrays import from_arrays
 from fedtrip.data.catalog import known_set
 from fedtrip.data.cifar import read_batches
+from fedtrip.data.columns import told
 from fedtrip.data.dataset import DataSet
 from fedtrip.data.digits import read_digits
 from fedtrip.data.entry import KnownSet
 from fedtrip.data.idx import read_images, read_labels
 from fedtrip.data.locate import find_file, find_set, missing_files, search_folders
 from fedtrip.data.normalisation import Numbers
-from fedtrip.data.npz import REQUIRED, read_npz
+from fedtrip.data.npy import read_npy_folder
+from fedtrip.data.npz import inputs_of, read_npz
+from fedtrip.data.sources import Source, source_of
 from fedtrip.errors import UserError
+from fedtrip.printable import one_line
+from fedtrip.targets import TargetKind
 
 Pair = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
@@ -30,23 +37,22 @@ def load_dataset(
     mean: Numbers | None = None,
     std: Numbers | None = None,
     progress: bool = True,
-    numbers: bool = False,
+    targets: TargetKind = "classes",
 ) -> DataSet:
-    """Load a data set of the catalogue by its name, `idx:FOLDER` (four idx files) or `npz:FILE`.
+    """Load a data set of the catalogue by its name, or the user's own files (`fedtrip.data.sources.FORMS`).
 
     A set of the catalogue is looked for in `data_dir` alone if given; otherwise in the folder that FEDTRIP_DATA
     names, in the user's cache and in the system's folders, and downloaded into the cache if it is in none of them.
-    `mean` and `std` replace the set's own normalisation; `progress` shows a download on stderr. With `numbers` the
-    targets of an .npz file are floating-point numbers, as for the task regression; all other sets have classes.
+    `mean` and `std` replace the set's own normalisation; `progress` shows a download on stderr, and
+    what the numbers of classes and clients stand for. `targets` says what those of the user's own files are, as the
+    task wants them; the sets of the catalogue and idx files have classes.
     """
-    kind, _, place = spec.partition(":")
-    if kind in ("idx", "npz"):
-        if not place:
-            raise UserError(f"data set '{spec}' names no place; write {'idx:FOLDER' if kind == 'idx' else 'npz:FILE'}")
-        folder_or_file = Path(place).expanduser()
-        if kind == "idx":
-            return _load_idx_folder(folder_or_file, mean, std)
-        return _load_npz(folder_or_file, mean, std, numbers)
+    source = source_of(spec)
+    if source is not None:
+        dataset = _load_source(source, mean, std, targets)
+        if progress:
+            _tell_names(dataset)
+        return dataset
     known = known_set(spec)
     mean, std = known.mean if mean is None else mean, known.std if std is None else std
     if known.format == "digits":
@@ -61,11 +67,34 @@ def load_dataset(
     return _load_known(known, folder, mean, std)
 
 
+def _load_source(source: Source, mean: Numbers | None, std: Numbers | None, targets: TargetKind) -> DataSet:
+    if source.kind == "idx":
+        return _load_idx_folder(source.path, mean, std)
+    if source.kind == "table":
+        from fedtrip.data.table import load_table  # here, because it brings pandas: most runs need none
+
+        return load_table(source, mean, std, targets)
+    if source.kind == "hf":
+        from fedtrip.data.hugging_face import load_hugging_face
+
+        return load_hugging_face(source, mean, std, targets)
+    arrays = read_npz(source.path) if source.kind == "npz" else read_npy_folder(source.path)
+    name = source.path.stem if source.kind == "npz" else source.path.name
+    return _of_arrays(arrays, source.path, f"{source.kind}:{name}", mean, std, targets)
+
+
+def _tell_names(dataset: DataSet) -> None:
+    """What the numbers of classes and clients stand for, on stderr."""
+    for line in (told("classes", dataset.class_names), told("clients", dataset.client_names)):
+        if line is not None:
+            print(one_line(line), file=sys.stderr)
+
+
 def _load_known(known: KnownSet, folder: Path, mean: Numbers | None, std: Numbers | None) -> DataSet:
     train_paths = [_path(folder, file.name) for file in known.train_files]
     test_paths = [_path(folder, file.name) for file in known.test_files]
     if known.format == "cifar":
-        train, test = read_batches(train_paths), read_batches(test_paths)
+        train, test = (read_batches(paths, known.label_bytes) for paths in (train_paths, test_paths))
     else:
         train, test = _read_idx_pair(*train_paths), _read_idx_pair(*test_paths)
     arrays: list[NDArray[Any]] = []
@@ -100,16 +129,27 @@ def _load_idx_folder(folder: Path, mean: Numbers | None, std: Numbers | None) ->
         raise UserError(f"{folder}: {error}") from error
 
 
-def _load_npz(path: Path, mean: Numbers | None, std: Numbers | None, numbers: bool) -> DataSet:
-    arrays = read_npz(path)
+def _of_arrays(
+    arrays: Mapping[str, NDArray[Any]],
+    path: Path,
+    name: str,
+    mean: Numbers | None,
+    std: Numbers | None,
+    targets: TargetKind,
+) -> DataSet:
+    """The data set of the arrays that lie in a file or folder."""
     try:
         return from_arrays(
-            *(arrays[name] for name in REQUIRED),
+            inputs_of(arrays, "x_train"),
+            arrays["y_train"],
+            inputs_of(arrays, "x_test"),
+            arrays["y_test"],
             client_train=arrays.get("client_train"),
-            name=f"npz:{path.stem}",
+            client_test=arrays.get("client_test"),
+            name=name,
             mean=mean,
             std=std,
-            classes=0 if numbers else None,
+            targets=targets,
         )
     except UserError as error:
         raise UserError(f"{path}: {error}") from error

@@ -7,19 +7,33 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from fedtrip.errors import UserError
+from fedtrip.inputs import Inputs
 
 Numbers = float | Sequence[float]
+NEVER: dict[str, tuple[object, ...]] = {"mean": (None, 0.0, (0.0,)), "std": (None, 1.0, (1.0,))}
+"""What may be said of the numbers that change nothing: a stored experiment says so of token ids."""
 _VALUES_AT_A_TIME = 16_384
 
 
 def normalisation(
-    x_train: Tensor, mean: Numbers | None, std: Numbers | None
+    x_train: Inputs, mean: Numbers | None, std: Numbers | None
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation, equally many: those given, the others measured on the training set."""
+    """Mean and standard deviation, equally many: those given, the others measured on the training set.
+
+    0 and 1 for what is never normalised: token ids, and several inputs.
+    """
+    if not isinstance(x_train, Tensor) or not (x_train.is_floating_point() or x_train.dtype == torch.uint8):
+        if mean not in NEVER["mean"] or std not in NEVER["std"]:
+            raise UserError(
+                f"mean is {mean} and std is {std}, but integers and several inputs are never normalised; accepted: "
+                "leave them out"
+            )
+        return (0.0,), (1.0,)
     if mean is None or std is None:
         measured_mean, measured_std = measure(x_train)
     means = measured_mean if mean is None else _given("mean", mean, x_train)
@@ -31,13 +45,13 @@ def normalisation(
 
 
 def measure(x: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and population standard deviation of each channel of (n, C, H, W), of all values otherwise.
+    """Mean and population standard deviation of each channel of (n, C, H, W, …), of all values otherwise.
 
     In the unit the model would see: uint8 is counted from 0 to 1. A deviation of 0 becomes 1, so that inputs
     without any variation are only centred. The same bits on every CPU, which `numpy.sum` does not have.
     """
     values: NDArray[Any] = x.numpy()
-    channels = values.shape[1] if values.ndim == 4 else 1
+    channels = values.shape[1] if values.ndim >= 4 else 1
     by_channel = values.reshape(len(values), channels, -1)
     of_channel = _of_pixels if values.dtype == np.uint8 else _of_floats
     measured = [of_channel(by_channel[:, channel]) for channel in range(channels)]

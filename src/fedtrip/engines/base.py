@@ -27,9 +27,9 @@ class Engine(Protocol):
 
 
 def added(blocks: Iterable[Sums]) -> Sums:
-    """The sums of all blocks, added in their order."""
+    """The sums of all blocks, added in their order; what is kept is appended in it."""
     total: Sums = {}
     for block in blocks:
         for name, value in block.items():
-            total[name] = total.get(name, 0) + value
+            total[name] = total[name] + value if name in total else value
     return total

@@ -10,7 +10,7 @@ from fedtrip.engines.shared import Layout, SharedBlock
 from fedtrip.methods.interface import Memory
 from fedtrip.tasks.interface import Sums
 from fedtrip.training.client import Job, Outcome
-from fedtrip.training.workbench import Question, Workbench
+from fedtrip.training.workbench import Part, Question, Workbench
 from fedtrip.vectors import Vectors, copied, size_in_bytes
 
 Result = TypeVar("Result")
@@ -50,6 +50,7 @@ class ScoringPiece:
     model: Layout
     model_for_all: bool
     client: int | None
+    part: Part
     blocks: range
 
 
@@ -135,7 +136,7 @@ class ScoringPhase:
     def packed(self, number: int, inbox: SharedBlock) -> ScoringPiece:
         (question, blocks), shared = self.pieces[number], self._common is not None
         model = self._for_all if shared else inbox.append(self._questions[question].model)
-        return ScoringPiece(model, shared, self._questions[question].client, blocks)
+        return ScoringPiece(model, shared, self._questions[question].client, self._questions[question].part, blocks)
 
     def result(self, _number: int, content: list[Sums], _outbox: SharedBlock, /) -> list[Sums]:
         return content

@@ -82,7 +82,7 @@ def serve(connection: Connection, packed: SharedPickle[PackedFederation], data: 
         for piece in message.pieces:
             if isinstance(piece, ScoringPiece):
                 model = (broadcast if piece.model_for_all else inbox).read(piece.model)
-                answer(connection, bench.score(Question(model, piece.client), piece.blocks))
+                answer(connection, bench.score(Question(model, piece.client, piece.part), piece.blocks))
             else:
                 received = (broadcast if piece.received_by_all else inbox).read(piece.received)
                 memory = Memory.unpacked(inbox.read(piece.memory), piece.last_round)

@@ -7,7 +7,7 @@ from typing import Self
 
 from fedtrip.data.dataset import DataSet
 from fedtrip.errors import UserError
-from fedtrip.experiment.defaults import default_samples, default_target
+from fedtrip.experiment.defaults import default_samples, default_target, shared_samples
 from fedtrip.experiment.description import Count, DecidedCompute, Experiment, Finite, Rate
 from fedtrip.experiment.rules import Rules
 from fedtrip.tasks.interface import ACCURACY, Task
@@ -56,22 +56,28 @@ def complete(experiment: Experiment, rules: Rules, data: DataFacts, compute: Dec
     clients = experiment.clients or split or CLIENTS
     if split is not None and clients != split:
         raise UserError(f"clients is {clients}; accepted: {split}, as the data come split")
-    if experiment.per_round is not None and experiment.per_round > clients:
-        raise UserError(f"per_round is {experiment.per_round}; accepted: at most the number of clients, {clients}")
+    seen = clients - experiment.unseen_clients
+    if seen < 1:
+        raise UserError(f"unseen_clients is {experiment.unseen_clients}; accepted: fewer than the {clients} clients")
+    if experiment.per_round is not None and experiment.per_round > seen:
+        told = "the number of clients" if seen == clients else "the number of clients that take part"
+        raise UserError(f"per_round is {experiment.per_round}; accepted: at most {told}, {seen}")
     if split is not None and experiment.samples_per_client is not None:
         raise UserError("samples_per_client has no meaning: the data come split; accepted: leave it out")
     target = _target(experiment, rules.task)
     if experiment.stop_at_target and target is None:
         raise UserError("stop_at_target needs a target, which this data set has none of; accepted: give a target too")
-    per_round = experiment.per_round or min(PER_ROUND, clients)
+    per_round = experiment.per_round or min(PER_ROUND, seen)
     rules.combine.check(per_round)
+    partition = experiment.partition or _partition(split is not None, rules.task)
     if split is not None or data.samples is None:
         samples = None
     else:
-        samples = experiment.samples_per_client or default_samples(experiment.dataset, data.samples, clients)
+        shared = shared_samples(experiment, data.samples)
+        samples = experiment.samples_per_client or default_samples(experiment.dataset, shared, clients, partition)
     return CompleteExperiment.of(
         experiment.but(
-            partition=experiment.partition or _partition(split is not None, rules.task),
+            partition=partition,
             clients=clients,
             per_round=per_round,
             samples_per_client=samples,

@@ -6,10 +6,12 @@ every process and machine that does a part of the work; one that cannot do it so
 
 from __future__ import annotations
 
+import torch
 from torch import nn
 
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Compute, DecidedCompute
+from fedtrip.inputs import SampleShape, spec_of
 from fedtrip.models.chain import Chain, check_by_trial, trace_chain
 from fedtrip.models.chain_layers import NotAChain
 from fedtrip.native.library import library, why_missing
@@ -23,7 +25,13 @@ Measured on a Zen 4, torch's time over the native engine's, with AVX-512 and wit
 
 
 def decide(
-    compute: Compute, module: nn.Module, sample_shape: tuple[int, ...], *, tapped: bool, representation: str | None
+    compute: Compute,
+    module: nn.Module,
+    inputs: SampleShape,
+    *,
+    tapped: bool,
+    representation: str | None,
+    device: str = "cpu",
 ) -> DecidedCompute:
     """What `compute` means for this module: `auto` is native where that can be and is faster; all else is demanded.
 
@@ -32,9 +40,14 @@ def decide(
     if compute == "torch":
         return "torch"
     try:
+        if torch.device(device).type != "cpu":
+            raise NotAChain(f"it computes on the CPU, and device is '{device}'")
         if library() is None:
             raise NotAChain(f"the native library is missing: {why_missing()}")
-        chain = trace_chain(module, sample_shape)
+        inputs = spec_of(inputs)
+        if not inputs.is_numbers:
+            raise NotAChain("its inputs are not one array of numbers")
+        chain = trace_chain(module, inputs.shape)
         decided = _faster(chain) if compute == "auto" else compute
         if decided != "torch":
             check_by_trial(chain, module)
@@ -42,7 +55,7 @@ def decide(
         return _without(compute, "torch", why)
     if decided == "native" and tapped:
         try:
-            trace_chain(module, sample_shape, tapped=True, representation=representation)
+            trace_chain(module, spec_of(inputs).shape, tapped=True, representation=representation)
         except NotAChain as why:
             return _without(compute, "native-evaluation", why)
     return decided
@@ -51,7 +64,7 @@ def decide(
 def chain_for(
     decided: DecidedCompute,
     module: nn.Module,
-    sample_shape: tuple[int, ...],
+    inputs: SampleShape,
     *,
     tapped: bool,
     representation: str | None,
@@ -59,7 +72,9 @@ def chain_for(
     """What of the module is computed natively; only a chain that is trained needs the representation."""
     if decided == "torch":
         return None
-    return trace_chain(module, sample_shape, tapped=tapped and decided == "native", representation=representation)
+    return trace_chain(
+        module, spec_of(inputs).shape, tapped=tapped and decided == "native", representation=representation
+    )
 
 
 def _faster(chain: Chain) -> DecidedCompute:

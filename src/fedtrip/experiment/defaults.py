@@ -7,15 +7,29 @@ from typing import Any
 
 from fedtrip.data.catalog import KNOWN_SETS
 from fedtrip.experiment.description import Experiment
-from fedtrip.families import METHOD, OPTIMIZER
+from fedtrip.families import METHOD, OPTIMIZER, PARTITION
 from fedtrip.methods.interface import Method, make_method
+from fedtrip.partitions.interface import divides
 from fedtrip.registry import Choice, option_fields, options_of
 
+SAMPLES_FOLLOW = ("dataset", "partition", "clients", "validation", "validation_at")
+"""The fields that the default of `samples_per_client` depends on."""
 
-def default_samples(dataset: str, samples: int, clients: int) -> int:
-    """Samples a client, if nothing was said: the paper's, or an equal part of all."""
+
+def default_samples(dataset: str, samples: int, clients: int, partition: str) -> int:
+    """Samples a client, if nothing was said: the paper's, or an equal part of all.
+
+    Of a partition that divides the training set so many that nothing of it is left over.
+    """
+    if divides(partition):
+        return -(-samples // clients)
     known = KNOWN_SETS.get(dataset)
     return known.samples_per_client if known is not None else max(1, samples // clients)
+
+
+def shared_samples(experiment: Experiment, samples: int) -> int:
+    """How many of the training samples are the clients': what the server validates on is nobody's."""
+    return int(samples * (1 - experiment.validation)) if experiment.validation_at == "server" else samples
 
 
 def default_target(dataset: str, model: str) -> float | None:
@@ -27,9 +41,9 @@ def default_target(dataset: str, model: str) -> float | None:
 def changed(base: Experiment, **changes: Any) -> Experiment:
     """The experiment with some fields changed, as one means it when the experiment is a stored, complete one.
 
-    There every default is written out. Values that are no more than the defaults of the old method, model or data set
-    are left open when that changes, so that the new one's take their place. A method that is given is taken as it is:
-    whoever changes single options of the old one begins with its `chosen_options`.
+    There every default is written out. Values that are no more than the defaults of the old method, model, data set or
+    partition are left open when that changes, so that the new one's take their place. A method that is given is taken
+    as it is: whoever changes single options of the old one begins with its `chosen_options`.
     """
     base = Experiment(
         **{name: getattr(base, name) for name in base.model_fields_set}
@@ -41,15 +55,25 @@ def changed(base: Experiment, **changes: Any) -> Experiment:
         left_open["momentum"] = None
     if new.dataset != base.dataset:
         left_open |= {"mean": None, "std": None}
-        known = KNOWN_SETS.get(base.dataset)
-        if known is not None and base.samples_per_client == known.samples_per_client:
-            left_open["samples_per_client"] = None
+    if any(getattr(new, name) != getattr(base, name) for name in SAMPLES_FOLLOW) and _has_default_samples(base):
+        left_open["samples_per_client"] = None
     elsewhere = (new.dataset, new.model) != (base.dataset, base.model)
     if (elsewhere or new.task != base.task) and base.target == default_target(base.dataset, base.model):
         left_open["target"] = None
     if elsewhere:
         left_open["method"] = Choice(base.method.name, chosen_options(base))
     return new.but(**{name: value for name, value in left_open.items() if name not in changes})
+
+
+def _has_default_samples(base: Experiment) -> bool:
+    """Whether a complete experiment has the samples a client that it says if nothing was said."""
+    known = KNOWN_SETS.get(base.dataset)
+    if known is None or base.clients is None or base.partition is None:
+        return False
+    if PARTITION.read(base.partition).name not in PARTITION.names():  # code of the user's own, not run for this
+        return base.samples_per_client == known.samples_per_client
+    shared = shared_samples(base, known.train)
+    return base.samples_per_client == default_samples(base.dataset, shared, base.clients, base.partition)
 
 
 def _momentum_of(experiment: Experiment) -> float:

@@ -22,6 +22,7 @@ from pydantic_core import CoreSchema, core_schema
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.families import (
     ATTACK,
+    AUGMENT,
     COMBINE,
     LR_SCHEDULE,
     METHOD,
@@ -41,6 +42,7 @@ PYTHON = "python:"
 LARGEST = 2**63 - 1  # the largest integer of TOML
 Count = Annotated[int, Field(ge=1, le=LARGEST)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, lt=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 MOST_SNAPSHOTS = 1_000_000
 DecidedCompute = Literal["native", "native-evaluation", "torch"]
@@ -80,7 +82,7 @@ class Experiment(BaseModel):
     schema_version: Literal[2] = 2
     """version of this description's format"""
     dataset: str = "digits"
-    """a known data set, idx:FOLDER or npz:FILE"""
+    """a known data set, or your own: npz:FILE, npy:FOLDER, idx:FOLDER, table:FILE or hf:FOLDER"""
     mean: tuple[Finite, ...] | None = None
     """input normalisation: mean, one number or one a channel (default: the data set's own)"""
     std: tuple[Rate, ...] | None = None
@@ -95,9 +97,10 @@ class Experiment(BaseModel):
     per_round: Count | None = None
     """K, clients chosen each round (default: 4, or all if there are fewer)"""
     samples_per_client: Count | None = None
-    """samples of each client (default: the paper's for its data sets, 400 on digits, else an equal part)"""
+    """samples of each client, or their mean where they are unequal (default: the paper's for its data sets, 400 on
+    digits, else an equal part; all are divided by shards, quantity and dirichlet-classes)"""
     model: str = "mlp"
-    """mlp, cnn, alexnet or package.module:factory"""
+    """a built-in model (`fedtrip models`), or package.module:factory"""
     representation: str | None = None
     """layer whose output is the representation (default: the input of the last linear layer)"""
     task: Annotated[Choice, RuleOf(TASK)] = Choice("classification")
@@ -110,6 +113,8 @@ class Experiment(BaseModel):
     """E, epochs of local training a round"""
     batch_size: Count = 50
     """B, samples of a local step"""
+    augment: Annotated[Choice, RuleOf(AUGMENT)] = Choice("none")
+    """random changes of the inputs of each training batch"""
     lr: Rate = 0.01
     """η, local learning rate"""
     lr_schedule: Annotated[Choice, RuleOf(LR_SCHEDULE)] = Choice("constant")
@@ -134,8 +139,22 @@ class Experiment(BaseModel):
     """how the server steps towards what was combined"""
     attack: Annotated[Choice, RuleOf(ATTACK)] = Choice("none")
     """simulated faulty clients"""
+    validation: Share = 0.0
+    """share of the training set on which nobody trains, to tune and to stop early by"""
+    validation_at: Literal["server", "clients"] = "server"
+    """who has the validation samples: the server, or each client a part of its own samples"""
+    client_test: Share = 0.0
+    """share of each client's samples on which nobody trains: the client's own test set"""
     eval_every: Count = 1
     """rounds between evaluations on the test set; the last round is always evaluated"""
+    eval_clients: Count | None = None
+    """rounds between evaluations on the clients' own test sets, as every:N; the last round is always one"""
+    unseen_clients: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    """so many clients, the last ones, never take part: how the model serves them is told apart"""
+    patience: Count | None = None
+    """end the run after so many evaluations without a better score on the validation set"""
+    keep_best: bool = False
+    """the final model is that of the round with the best score on the validation set, not that of the last round"""
     target: Finite | None = None
     """test accuracy to reach, or the score that the task says (default: the paper's for its cases, 0.90 on digits)"""
     stop_at_target: bool = False
@@ -144,6 +163,8 @@ class Experiment(BaseModel):
     """rounds of which the global and the local models are kept, e.g. 10,20-30"""
     seed: Annotated[int, Field(ge=0, le=LARGEST)] = 0
     """seed of all randomness"""
+    device: str = "cpu"
+    """where clients train and models are scored: cpu, cuda, cuda:INDEX or mps; all else is on the CPU"""
     compute: Compute = "auto"
     """what computes: native, torch, native-evaluation (training by torch), or auto, which chooses by the model's
     layers"""
@@ -176,6 +197,17 @@ class Experiment(BaseModel):
     def _one_number_is_a_list(cls, value: object) -> object:
         return (value,) if isinstance(value, (int, float)) else _tuple(value)
 
+    @field_validator("eval_clients", mode="before")
+    @classmethod
+    def _rounds_from_every(cls, value: object) -> object:
+        """`every:5` is 5."""
+        if not isinstance(value, str):
+            return value
+        number = value.removeprefix("every:")
+        if not number.isdecimal():
+            raise ValueError(f"eval_clients is '{value}'; accepted: every:N, N rounds between two evaluations")
+        return int(number)
+
     @field_validator("snapshot", mode="before")
     @classmethod
     def _rounds_from_short_forms(cls, value: object) -> object:
@@ -189,6 +221,16 @@ class Experiment(BaseModel):
             ACCURACY.check_target(self.target)
         if (self.mean is None) != (self.std is None):
             raise ValueError("mean and std go together; accepted: both, or neither")
+        for name in ("patience", "keep_best"):
+            if getattr(self, name) and not self.validation:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)}, but validation is 0; accepted: a share above 0, such as 0.1, "
+                    "because the test set is not for choosing"
+                )
+        if self.validation + self.client_test >= 1:
+            raise ValueError(
+                f"validation is {self.validation} and client_test is {self.client_test}; accepted: together below 1"
+            )
         if any(number > self.rounds for number in self.snapshot):
             raise ValueError(f"snapshot is {max(self.snapshot)}; accepted: rounds from 1 to {self.rounds}")
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -13,17 +14,21 @@ from torch import nn
 from fedtrip.data import load_dataset
 from fedtrip.data.dataset import DataSet
 from fedtrip.data.normalisation import normalisation
+from fedtrip.data.sources import source_of
 from fedtrip.errors import UserError
 from fedtrip.experiment.complete import CompleteExperiment, DataFacts, complete
 from fedtrip.experiment.compute import decide
 from fedtrip.experiment.description import PYTHON, DecidedCompute, Experiment
+from fedtrip.experiment.device import checked_device
+from fedtrip.experiment.held_out import NOTHING, HeldOut, sample_sets
 from fedtrip.experiment.rules import Rules, make_rules
+from fedtrip.inputs import InputSpec
 from fedtrip.methods.interface import Method
-from fedtrip.models import build_model, check_model
-from fedtrip.models.check import trains_on_one_sample
-from fedtrip.models.representation import Tap
+from fedtrip.models import MODELS, build_model, check_model
+from fedtrip.models.check import Outputs, trains_on_one_sample
+from fedtrip.models.representation import check_representation
 from fedtrip.one_thread import one_thread
-from fedtrip.partitions.interface import Partition, make_partition
+from fedtrip.partitions.interface import Partition, sizes_of
 from fedtrip.randomness import torch_seed
 from fedtrip.tasks.interface import Task
 from fedtrip.vectors import state_sha256
@@ -40,11 +45,17 @@ class Federation:
     partition: Partition
     module: nn.Module
     rules: Rules
+    held_out: HeldOut = NOTHING
+    """samples that nobody trains on"""
 
     @property
     def method(self) -> Method:
         """The method, the rule that most of the work is about."""
         return self.rules.method
+
+    def in_detail(self) -> Federation:
+        """The same with a task that knows every score."""
+        return replace(self, rules=replace(self.rules, task=self.rules.task.in_detail()))
 
     def lr(self, t: int) -> float:
         """η of round t."""
@@ -66,7 +77,8 @@ class PackedFederation:
 
     def with_data(self, dataset: DataSet) -> Federation:
         """The federation again."""
-        return Federation(self.experiment, dataset, partition_of(self.experiment, dataset), self.module, self.rules)
+        sets = sample_sets(self.experiment, dataset)
+        return Federation(self.experiment, dataset, sets.partition, self.module, self.rules, sets.held_out)
 
 
 @one_thread()
@@ -89,18 +101,21 @@ def prepare(
         dataset=PYTHON if data is not None else experiment.dataset,
     )
     rules = make_rules(named)  # first, because it costs nothing
-    dataset = loaded or _dataset(experiment, rules.task, data, None if data_dir is None else Path(data_dir), progress)
-    rules.task.check(dataset.y_train)
-    module, model_name = _module(experiment, rules.task, dataset, model)
+    checked_device(experiment.device)
+    given = loaded or _dataset(experiment, rules.task, data, None if data_dir is None else Path(data_dir), progress)
+    rules.task.check(given.y_train)
+    rules.task.check_classes(given.classes)
+    module, model_name, dataset = _module(experiment, rules.task, given, model)
+    rules.augment.check(dataset.inputs)
     if rules.method.needs_representation:
-        Tap(module, experiment.representation).remove()
+        check_representation(module, dataset.inputs, experiment.representation)
     compute = decide_for(experiment, rules, module, dataset)
     whole = complete(named, rules, DataFacts.of(dataset), compute).but(
-        model=model_name, dataset=PYTHON + dataset.sha256() if data is not None else _absolute(experiment.dataset)
+        model=model_name, dataset=PYTHON + given.sha256() if data is not None else _absolute(experiment.dataset)
     )
-    partition = partition_of(whole, dataset)
-    _check_last_batches(whole, partition, module, dataset.sample_shape)
-    return Federation(whole, dataset, partition, module, rules)
+    sets = sample_sets(whole, dataset)
+    _check_last_batches(whole, sets.partition, module, dataset.inputs)
+    return Federation(whole, dataset, sets.partition, module, rules, sets.held_out)
 
 
 def decide_for(experiment: Experiment, rules: Rules, module: nn.Module, dataset: DataSet) -> DecidedCompute:
@@ -108,44 +123,31 @@ def decide_for(experiment: Experiment, rules: Rules, module: nn.Module, dataset:
     return decide(
         experiment.compute,
         module,
-        dataset.sample_shape,
+        dataset.inputs,
         tapped=rules.method.needs_representation,
         representation=experiment.representation,
-    )
-
-
-def partition_of(experiment: CompleteExperiment, dataset: DataSet) -> Partition:
-    """The partition of a complete experiment."""
-    return make_partition(
-        experiment.partition,
-        draw=experiment.draw,
-        labels=dataset.y_train,
-        classes=dataset.classes,
-        clients=experiment.clients,
-        samples_per_client=experiment.samples_per_client or 1,  # without meaning where the data come split
-        seed=experiment.seed,
-        client_train=dataset.client_train,
+        device=experiment.device,
     )
 
 
 def _check_last_batches(
-    experiment: CompleteExperiment, partition: Partition, module: nn.Module, sample_shape: tuple[int, ...]
+    experiment: CompleteExperiment, partition: Partition, module: nn.Module, inputs: InputSpec
 ) -> None:
     """Refuse a last batch of one sample where the module cannot train on it, as BatchNorm cannot."""
-    some = range(partition.clients) if experiment.samples_per_client is None else range(1)  # equal shares: one is all
-    single = next((k for k in some if (partition.samples(k) - 1) % experiment.batch_size == 0), None)
-    if single is not None and not trains_on_one_sample(module, sample_shape):
+    sizes = sizes_of(partition, experiment.partition)
+    single = next((k for k, samples in enumerate(sizes) if (samples - 1) % experiment.batch_size == 0), None)
+    if single is not None and not trains_on_one_sample(module, inputs):
         raise UserError(
-            f"batch_size is {experiment.batch_size}: client {single} has {partition.samples(single)} samples, so its "
-            "last batch is a single one, on which the model cannot be trained (BatchNorm); accepted: a batch_size that "
-            "leaves none or more than one"
+            f"batch_size is {experiment.batch_size}: client {single} has {sizes[single]} samples, so its "
+            "last batch is a single one, on which the model cannot be trained (BatchNorm); accepted: "
+            + ("a model without BatchNorm" if sizes[single] == 1 else "a batch_size that leaves none or more than one")
         )
 
 
 def _absolute(dataset: str) -> str:
     """A file or folder of the user's own by its whole path, so that a stored experiment finds it from anywhere."""
-    kind, colon, path = dataset.partition(":")
-    return f"{kind}:{Path(path).expanduser().absolute()}" if colon and kind in ("npz", "idx") else dataset
+    source = source_of(dataset)
+    return dataset if source is None else source.absolute()
 
 
 def _dataset(
@@ -161,7 +163,7 @@ def _dataset(
             mean=experiment.mean,
             std=experiment.std,
             progress=progress,
-            numbers=task.targets == "numbers",
+            targets=task.targets,
         )
     if experiment.mean is not None and experiment.std is not None:
         mean, std = normalisation(data.x_train, experiment.mean, experiment.std)
@@ -171,22 +173,61 @@ def _dataset(
     return data
 
 
-def _module(experiment: Experiment, task: Task, dataset: DataSet, model: ModelSource | None) -> tuple[nn.Module, str]:
-    outputs = task.outputs(dataset.classes)
+def _module(
+    experiment: Experiment, task: Task, dataset: DataSet, model: ModelSource | None
+) -> tuple[nn.Module, str, DataSet]:
+    """The module, its name in the experiment, and the data set in the shape in which the module takes it."""
     demanded = experiment.model.removeprefix(PYTHON) if experiment.model.startswith(PYTHON) else None
     if model is None:
         if demanded is not None:
             raise UserError(f"model is a Python object with SHA-256 {demanded}; accepted: give it again as model=")
-        built = build_model(experiment.model, dataset.sample_shape, outputs, experiment.seed, flat=task.flat_outputs)
-        return built, experiment.model
+        built, dataset = built_model(experiment, task, dataset)
+        return built, experiment.model, dataset
     if isinstance(model, nn.Module):
         module = model
     else:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(torch_seed(experiment.seed, "model"))
             module = model()
-    check_model(module, dataset.sample_shape, outputs, flat=task.flat_outputs)
+    dataset = fitting(dataset, lambda inputs: check_model(module, inputs, wanted_outputs(task, dataset)))
     digest = state_sha256(module.state_dict())
     if demanded is not None and digest != demanded:
         raise UserError(f"model has SHA-256 {digest}; accepted: the one of the experiment, {demanded}")
-    return module, PYTHON + digest
+    return module, PYTHON + digest, dataset
+
+
+def built_model(experiment: Experiment, task: Task, dataset: DataSet) -> tuple[nn.Module, DataSet]:
+    """The module that the experiment names, and the data set in the shape in which it takes it."""
+    name = experiment.model
+    built: list[nn.Module] = []
+
+    def build(inputs: InputSpec) -> None:
+        built.append(build_model(name, inputs, wanted_outputs(task, dataset), experiment.seed))
+
+    if name in MODELS and len(dataset.inputs.parts[0][1]) == 2 and dataset.inputs.is_numbers:
+        dataset = dataset.with_channel()
+    dataset = fitting(dataset, build)
+    return built[-1], dataset
+
+
+def wanted_outputs(task: Task, dataset: DataSet) -> Outputs:
+    """What the task wants of a model."""
+    y = dataset.y_train if len(dataset.y_train) else dataset.y_test
+    shape = task.output_shape(dataset.classes, y)
+    count = shape[-1] if shape else task.outputs(dataset.classes)
+    return Outputs(count, shape, may_be_flat=task.flat_outputs)
+
+
+def fitting(dataset: DataSet, tried: Callable[[InputSpec], None]) -> DataSet:
+    """The data set as the model takes it: as it is; or numbers (n, H, W) as images of one channel, if only they fit."""
+    try:
+        tried(dataset.inputs)
+    except UserError:
+        if not dataset.inputs.is_numbers or len(dataset.inputs.shape) != 2:
+            raise
+        images = dataset.with_channel()
+        with suppress(UserError):
+            tried(images.inputs)
+            return images
+        raise
+    return dataset

@@ -37,12 +37,12 @@ def _code(field: str, value: Any) -> str | None:
 def to_show(experiment: Experiment) -> Experiment:
     """A complete experiment for those who need its data, model, task and partition only: other rules are built-in.
 
-    A model that the native engine trained can be looked at without it.
+    A model that the native engine trained can be looked at without it, and one from a GPU without that.
     """
     fields = {name: getattr(experiment, name) for name in experiment.model_fields_set}
     rules = {name: family.default for name, family in FAMILIES.items() if name not in TO_SHOW}
     compute = "torch" if experiment.compute == "torch" else "auto"
-    return Experiment(**{**fields, **rules, "compute": compute})
+    return Experiment(**{**fields, **rules, "compute": compute, "device": "cpu"})
 
 
 def to_score(experiment: Experiment) -> Experiment:

@@ -6,12 +6,14 @@ import dataclasses
 from dataclasses import dataclass
 
 from fedtrip.attacks.interface import Attack
+from fedtrip.augmentations.interface import Augment
 from fedtrip.codecs.interface import Codec
 from fedtrip.combining.interface import Combine
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
 from fedtrip.families import (
     ATTACK,
+    AUGMENT,
     COMBINE,
     LR_SCHEDULE,
     METHOD,
@@ -37,6 +39,7 @@ class Rules:
 
     method: Method
     task: Task
+    augment: Augment
     optimizer: Optimizer
     lr_schedule: Schedule
     clip: Clip | None
@@ -47,11 +50,22 @@ class Rules:
     attack: Attack
 
     def choices(self) -> dict[str, Choice]:
-        """How a complete experiment names them, every option written out; `momentum` has a field of its own."""
-        families = (METHOD, TASK, OPTIMIZER, LR_SCHEDULE, SELECT, UPLOAD_CODEC, COMBINE, SERVER_OPTIMIZER, ATTACK)
+        """How a complete experiment names them, every option written out; `momentum` has a field of its own.
+
+        Of a built-in task only those options that are not at their defaults, which mean that there is nothing special:
+        so runs of versions that did not have them stay the same experiments.
+        """
+        families = (
+            METHOD, TASK, AUGMENT, OPTIMIZER, LR_SCHEDULE, SELECT, UPLOAD_CODEC, COMBINE, SERVER_OPTIMIZER, ATTACK,
+        )  # fmt: skip
         named = {family.field: family.complete(getattr(self, family.field)) for family in families}
         options = {name: value for name, value in named["optimizer"].options.items() if name != "momentum"}
-        return {**named, "optimizer": dataclasses.replace(named["optimizer"], options=options)}
+        named["optimizer"] = dataclasses.replace(named["optimizer"], options=options)
+        if named["task"].name in TASK.names():
+            usual = {one.name: one.default for one in dataclasses.fields(self.task)}
+            special = {name: value for name, value in named["task"].options.items() if value != usual[name]}
+            named["task"] = dataclasses.replace(named["task"], options=special)
+        return named
 
     @property
     def momentum(self) -> float:
@@ -66,6 +80,7 @@ def make_rules(experiment: Experiment) -> Rules:
     rules = Rules(
         method=method,
         task=TASK.make(experiment.task),
+        augment=AUGMENT.make(experiment.augment),
         optimizer=_optimizer(experiment, method),
         lr_schedule=LR_SCHEDULE.make(experiment.lr_schedule),
         clip=None if experiment.clip is None else read_clip(experiment.clip),
@@ -99,7 +114,7 @@ def _optimizer(experiment: Experiment, method: Method) -> Optimizer:
 def _check_together(rules: Rules, experiment: Experiment) -> None:
     """Refuse rules whose mathematics do not fit, by name and with the reason."""
     method, name = rules.method, experiment.method.name
-    if method.needs_classes and rules.task.targets != "classes":
+    if method.needs_classes and not rules.task.has_class_logits:
         raise UserError(
             f"method '{name}' compares the probabilities of classes, which task '{experiment.task}' does not have; "
             "accepted: another method"

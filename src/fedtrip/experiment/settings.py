@@ -18,7 +18,7 @@ from fedtrip.families import FAMILIES, METHOD
 from fedtrip.registry import Choice
 
 WITH_OPTIONS = tuple(name for name in FAMILIES if name != "partition")
-"""The families whose rules' options can be set; a partition is a text, with its one option behind the colon."""
+"""The families whose rules' options can be set; a partition is a text, with its options behind the colon."""
 
 
 def check_setting(name: str, methods: Sequence[str], fields: Sequence[str], *, compared: bool = False) -> None:

@@ -25,11 +25,11 @@ LARGEST_CELL = 0.5  # inches; with few clients and classes circles keep this siz
 WIDEST_FIGURE = 17.0  # inches; wider panels go below each other
 
 
-def draw_label_distribution(counts: Mapping[str, NDArray[Any]], path: Path) -> None:
+def draw_label_distribution(counts: Mapping[str, NDArray[Any]], path: Path, kind: str = "class") -> None:
     """Draw one panel for each setting (title → counts, clients × classes); PNG or SVG by the suffix of `path`.
 
-    Clients are on x and classes on y, both numbered from 0. The area of a circle is proportional to its number of
-    samples, with one scale for all panels: area = largest area · count / largest count.
+    Clients are on x and classes (or what else `kind` says) on y, both numbered from 0. The area of a circle is
+    proportional to its number of samples, with one scale for all panels: area = largest area · count / largest count.
     """
     if path.suffix.lower() not in FORMATS:
         raise UserError(f"figure '{path}' has the suffix '{path.suffix}'; accepted: {', '.join(FORMATS)}")
@@ -41,10 +41,10 @@ def draw_label_distribution(counts: Mapping[str, NDArray[Any]], path: Path) -> N
                 f"counts of '{title}' with shape {table.shape} cannot be drawn; accepted: a table clients × classes "
                 "without negative numbers and with at least one sample"
             )
-    save_figure(_figure(counts), path)
+    save_figure(_figure(counts, kind), path)
 
 
-def _figure(counts: Mapping[str, NDArray[Any]]) -> Figure:
+def _figure(counts: Mapping[str, NDArray[Any]], kind: str = "class") -> Figure:
     clients = max(table.shape[0] for table in counts.values())
     classes = max(table.shape[1] for table in counts.values())
     largest = max(int(table.max()) for table in counts.values())
@@ -59,20 +59,20 @@ def _figure(counts: Mapping[str, NDArray[Any]]) -> Figure:
     diameter = LARGEST_CIRCLE * 72 * min(cell_width, cell_height, LARGEST_CELL)  # in points, as `scatter` wants it
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     for panel, (title, table) in zip(panels, counts.items(), strict=False):
-        _draw_panel(panel, title, table, diameter**2 / largest)
+        _draw_panel(panel, title, table, diameter**2 / largest, kind)
     for unused in panels[len(counts) :]:
         unused.set_axis_off()
     _draw_scale(figure, largest, diameter)
     return figure
 
 
-def _draw_panel(panel: Axes, title: str, table: NDArray[Any], area_per_sample: float) -> None:
+def _draw_panel(panel: Axes, title: str, table: NDArray[Any], area_per_sample: float, kind: str) -> None:
     clients, classes = table.shape
     client, label = np.nonzero(table)
     panel.set_axisbelow(True)
     panel.grid(color=GRID, linewidth=0.6)
     panel.scatter(client, label, s=table[client, label] * area_per_sample, color=COLOUR, alpha=0.85, linewidths=0)
-    panel.set(xlim=(-0.6, clients - 0.4), ylim=(-0.6, classes - 0.4), xlabel="client", ylabel="class")
+    panel.set(xlim=(-0.6, clients - 0.4), ylim=(-0.6, classes - 0.4), xlabel="client", ylabel=kind)
     panel.set_title(title, fontsize=11)
     panel.set_xticks(np.arange(0, clients, _tick_step(clients)))
     panel.set_yticks(np.arange(0, classes, _tick_step(classes)))

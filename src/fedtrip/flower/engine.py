@@ -74,7 +74,7 @@ class FlowerEngine:
     ) -> None:
         experiment, dataset = federation.experiment, federation.dataset
         self._grid, self._tolerance, self._stop = grid, tolerance, stop
-        self._run = RunIdentity(key, experiment.to_toml(), dataset.classes, dataset.sample_shape)
+        self._run = RunIdentity(key, experiment.to_toml(), dataset.classes, str(dataset.inputs))
         self._here = SerialEngine(federation, prepared)
         self._clients = experiment.clients or 0
         self._announced: dict[int, tuple[int, int] | None] = {}

@@ -16,6 +16,7 @@ from fedtrip.experiment.federation import Federation, prepare
 from fedtrip.flower.node_memory import NodeMemory
 from fedtrip.flower.own_data import NODES, node_federation, samples_of
 from fedtrip.flower.records import RemoteJob, RunIdentity
+from fedtrip.inputs import sliced
 from fedtrip.training.client import Outcome
 from fedtrip.training.workbench import Workbench
 
@@ -64,13 +65,13 @@ def _workbench(
     experiment = Experiment.from_text(run.experiment)
     if own is not None:
         config = dict(own)
-        federation = node_federation(
-            experiment, samples_of(config[DATA], config, experiment), run.classes, run.sample_shape
-        )
+        federation = node_federation(experiment, samples_of(config[DATA], config, experiment), run.classes, run.inputs)
     else:
         federation = prepare(experiment, data_dir=data_dir)
         whole = federation.dataset
-        federation = replace(federation, dataset=replace(whole, x_test=whole.x_test[:0], y_test=whole.y_test[:0]))
+        federation = replace(
+            federation, dataset=replace(whole, x_test=sliced(whole.x_test, slice(0)), y_test=whole.y_test[:0])
+        )
     return federation, Workbench(federation)
 
 

@@ -35,7 +35,8 @@ class RunIdentity:
     experiment: str
     """the complete experiment as TOML"""
     classes: int
-    sample_shape: tuple[int, ...]
+    inputs: str
+    """what a sample's inputs are, in words: a node's own must be the same"""
 
 
 @dataclass(frozen=True)
@@ -144,16 +145,16 @@ def identity_fields(run: RunIdentity) -> dict[str, Any]:
         "run": run.key,
         "experiment": run.experiment,
         "classes": run.classes,
-        "sample-shape": list(run.sample_shape),
+        "inputs": run.inputs,
     }
 
 
 def read_identity(fields: dict[str, Any]) -> RunIdentity:
     """The identity that `identity_fields` wrote."""
-    key, experiment, shape = (fields.get(name) for name in ("run", "experiment", "sample-shape"))
-    if not (isinstance(key, str) and isinstance(experiment, str) and isinstance(shape, list)):
+    key, experiment, inputs = (fields.get(name) for name in ("run", "experiment", "inputs"))
+    if not (isinstance(key, str) and isinstance(experiment, str) and isinstance(inputs, str)):
         raise BadRecord("the message does not say which run it is of")
-    return RunIdentity(key, experiment, _number(fields, "classes"), tuple(shape))
+    return RunIdentity(key, experiment, _number(fields, "classes"), inputs)
 
 
 def read_announcement(content: RecordDict) -> tuple[int, int]:

@@ -11,13 +11,17 @@ from pathlib import Path
 
 from flwr.serverapp import Grid
 
+from fedtrip.errors import UserError
 from fedtrip.experiment.federation import Federation
 from fedtrip.files.atomic import write_text
 from fedtrip.files.lock import FolderLock
 from fedtrip.flower.engine import FlowerEngine, Tolerance
+from fedtrip.layout import Travelling
+from fedtrip.rounds.client_scores import has_personal_models
 from fedtrip.runs.folder import CHECKPOINT, Destination
+from fedtrip.runs.on_round import OnRound
 from fedtrip.runs.result import Result
-from fedtrip.runs.running import OnRound, run_federation
+from fedtrip.runs.running import run_federation
 from fedtrip.training.prepared_model import PreparedModel
 
 KEY = "run-key"
@@ -45,6 +49,7 @@ def run_on_grid(
 
     @contextmanager
     def opened(run: Federation, prepared: PreparedModel) -> Iterator[FlowerEngine]:
+        _check_no_personal_models(run, prepared)
         engines.append(FlowerEngine(grid, run, prepared, _key(out), tolerance, stop or threading.Event()))
         yield engines[0]
 
@@ -60,6 +65,17 @@ def run_on_grid(
     for engine in engines:
         engine.forget()
     return result
+
+
+def _check_no_personal_models(federation: Federation, prepared: PreparedModel) -> None:
+    """Refuse to ask for models that the nodes have and the server does not."""
+    experiment, layout = federation.experiment, prepared.flat.layout
+    travelling = Travelling(layout, federation.method.stays(layout))
+    if experiment.eval_clients is not None and has_personal_models(federation.method, travelling):
+        raise UserError(
+            f"eval_clients is {experiment.eval_clients}, but with method '{experiment.method.name}' every client has a "
+            "model of its own, which stays on its node; accepted: leave it out, or the local engine"
+        )
 
 
 def _key(out: Path) -> str:

@@ -20,8 +20,8 @@ from fedtrip.flower.engine import Tolerance
 from fedtrip.flower.node import DATA_DIR, MEMORY_DIR
 from fedtrip.flower.server import run_on_grid
 from fedtrip.runs.folder import CHECKPOINT, Destination
+from fedtrip.runs.on_round import OnRound
 from fedtrip.runs.result import Result
-from fedtrip.runs.running import OnRound
 
 
 def simulate(

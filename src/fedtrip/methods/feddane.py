@@ -38,6 +38,9 @@ class FedDane(Method):
         trained = local.train(memory.vectors, Affine(a=self.mu, c=(received["g_t"] - gradient) - self.mu * w))
         return Reply(upload=trained)
 
+    def kept(self, server: Server) -> Vectors:
+        return {}
+
     def expected(self, server: Server) -> Vectors:
         return {"gradient": server.w} if server.exchange == 0 else server.model
 

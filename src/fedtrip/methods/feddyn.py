@@ -43,6 +43,9 @@ class FedDyn(Method):
         trained = local.train(received, Affine(a=self.alpha, c=axpy(lambda_k.clone(), self.alpha, w).neg_()))
         return Reply(upload=trained, keep={"lambda_k": lambda_k - (trained["w"] - w).mul_(self.alpha)})
 
+    def kept(self, server: Server) -> Vectors:
+        return {"lambda_k": server.w}
+
     def aggregate(self, server: Server, uploads: Uploads) -> Server:
         moved = uploads.total("w") - uploads.count * server.w.double()  # Σ_{k∈S} (w_k − w)
         h = server.state["h"] - (self.alpha / server.clients) * moved

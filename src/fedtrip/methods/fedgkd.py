@@ -60,6 +60,9 @@ class FedGkd(Method):
         taught = local.logits({**model, "w": received.get("teacher", model["w"])})
         return Reply(upload=local.train(model, extra_loss=Distillation(taught, self.gamma, self.temperature)))
 
+    def kept(self, server: Server) -> Vectors:
+        return {}
+
     def aggregate(self, server: Server, uploads: Uploads) -> Server:
         w = uploads.mean("w").to(torch.float32)
         recent, seen = server.state["recent"].clone(), server.state["seen"]

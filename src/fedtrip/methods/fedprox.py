@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply
+from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Server
 from fedtrip.vectors import Vectors
 
 
@@ -23,6 +23,9 @@ class FedProx(Method):
     def client(self, received: Vectors, memory: Memory, local: Local) -> Reply:
         w = received["w"]
         return Reply(upload=local.train(received, Affine(a=self.mu, c=-self.mu * w)))
+
+    def kept(self, server: Server) -> Vectors:
+        return {}
 
     def attaching(self, cost: CostSymbols) -> Attaching:
         return Attaching(2 * cost.K * cost.w, "2K|w|", "0", from_paper=True)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from torch import Tensor
 
-from fedtrip.methods.interface import Affine, Attaching, Correction, CostSymbols, Local, Memory, Method, Reply
+from fedtrip.methods.interface import Affine, Attaching, Correction, CostSymbols, Local, Memory, Method, Reply, Server
 from fedtrip.vectors import Vectors
 
 
@@ -40,6 +40,9 @@ class FedTrip(Method):
             w_hist, xi = memory["w_hist"], self.xi(local.round, gap=local.round - memory.last_round)
         trained = local.train(received, self.triplet(w, w_hist, xi, mu=self.weight(local)))
         return Reply(upload=trained, keep={"w_hist": trained["w"]})
+
+    def kept(self, server: Server) -> Vectors:
+        return {"w_hist": server.w}
 
     def xi(self, t: int, gap: int) -> float:
         """ξ in round t for a client that took part `gap` rounds ago."""

@@ -344,6 +344,13 @@ class Method(Rule):
         """The names of the parameters and buffers that never travel: each client has its own, a newcomer the first."""
         return frozenset()
 
+    def personal_model(self, model: Vectors, memory: Memory) -> Vectors:
+        """The model that serves one client, made of the global one and what the client keeps; by default the global.
+
+        The parts that never travel are the client's already.
+        """
+        return model
+
     def start(self, w: Tensor) -> Vectors:
         """The server's own state before the first round."""
         return {}
@@ -362,6 +369,11 @@ class Method(Rule):
         Of clients on other machines, which may send anything, such an upload is refused.
         """
         return server.model
+
+    def kept(self, server: Server) -> Vectors | None:
+        """Vectors like those that a client keeps between its rounds, so that a run can say before its first round what
+        they will take; None if that is not declared, and is seen then after the first round."""
+        return {} if type(self).client is Method.client else None
 
     def aggregate(self, server: Server, uploads: Uploads) -> Server:
         """w ← mean of the uploads."""

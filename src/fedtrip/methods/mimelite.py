@@ -38,6 +38,9 @@ class MimeLite(Method):
         trained = local.train(received, momentum, lr_scale=1 - self.beta)
         return Reply(upload={**trained, "gradient": gradient})
 
+    def kept(self, server: Server) -> Vectors:
+        return {}
+
     def expected(self, server: Server) -> Vectors:
         return {**server.model, "gradient": server.w}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated
 
 import torch
@@ -10,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from fedtrip.methods.interface import Attaching, Batch, BatchGradient, CostSymbols, Local, Memory, Method, Reply
+from fedtrip.methods.interface import Attaching, Batch, BatchGradient, CostSymbols, Local, Memory, Method, Reply, Server
 from fedtrip.vectors import Vectors, row_dots, sigmoid, square_root
 
 DEAD_EPS = 1e-4
@@ -36,6 +37,9 @@ class Moon(Method):
         trained = local.train(received, extra_loss=contrast)
         return Reply(upload=trained, keep=trained)
 
+    def kept(self, server: Server) -> Vectors:
+        return server.model
+
     def attaching(self, cost: CostSymbols) -> Attaching:
         p = 1  # historical models used
         return Attaching(cost.K * cost.M * (1 + p) * cost.FP, "K·M·(1+p)FP", "0", from_paper=True)
@@ -57,8 +61,14 @@ class Contrast:
 
     def gradient(self, batch: Batch) -> BatchGradient:
         """μ·∂ℓ/∂z."""
-        slope = self.mu * contrastive_slope(*self._representations(batch), self.tau)
+        assert batch.representation is not None
+        slope = self.mu * contrastive_slope(batch.representation, self._apart.index_select(0, batch.rows), self.tau)
         return BatchGradient(representation=slope.to(torch.float32))
+
+    @cached_property
+    def _apart(self) -> Tensor:
+        """z_hist/‖z_hist‖ − z_glob/‖z_glob‖ of every local sample: all that the gradient knows of the two."""
+        return (_direction(self.z_hist) - _direction(self.z_glob)).to(torch.float32)
 
     def _representations(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         assert batch.representation is not None
@@ -72,15 +82,20 @@ def contrastive_loss(z: Tensor, z_glob: Tensor, z_hist: Tensor, tau: float) -> T
     return functional.softplus((unlike - like) / tau).mean()
 
 
-def contrastive_slope(z: Tensor, z_glob: Tensor, z_hist: Tensor, tau: float) -> Tensor:
+def contrastive_slope(z: Tensor, apart: Tensor, tau: float) -> Tensor:
     """∂ℓ/∂z in float64: σ(s)·∂s/∂z divided by the n samples of the batch, s = (cos(z, z_hist) − cos(z, z_glob))/τ.
 
-    ∂cos(z, a)/∂z = (a/‖a‖ − cos(z, a)·z/‖z‖)/‖z‖, where a norm that divides is at least the floor; the direction
-    z/‖z‖ is that of z, and zero for z = 0.
+    With d = `apart`, the difference of the two directions, τs = z·d/‖z‖ and ∂(τs)/∂z = (d − τs·z/‖z‖)/‖z‖, where a norm
+    that divides is at least the floor; the direction z/‖z‖ is that of z, and zero for z = 0.
     """
-    length, glob, hist = (square_root(row_dots(v, v))[:, None] for v in (z, z_glob, z_hist))
-    size, glob, hist = (norm.clamp(min=DEAD_EPS) for norm in (length, glob, hist))
-    like, unlike = row_dots(z, z_glob)[:, None] / (size * glob), row_dots(z, z_hist)[:, None] / (size * hist)
-    along = torch.where(length > 0, (unlike - like) / length, 0.0)
-    wrong = sigmoid((unlike - like) / tau) / (tau * len(z))
-    return wrong / size * (z_hist / hist - z_glob / glob - along * z)
+    length = square_root(row_dots(z, z))
+    size = length.clamp(min=DEAD_EPS)
+    nearer = row_dots(z, apart) / size
+    wrong = sigmoid(nearer / tau) / (tau * len(z)) / size
+    along = torch.where(length > 0, wrong * nearer / length, 0.0)
+    return wrong[:, None] * apart - along[:, None] * z
+
+
+def _direction(z: Tensor) -> Tensor:
+    """z/‖z‖ of each row in float64, the norm at least the floor."""
+    return z / square_root(row_dots(z, z)).clamp(min=DEAD_EPS)[:, None]

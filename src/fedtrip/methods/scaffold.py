@@ -43,6 +43,9 @@ class Scaffold(Method):
         renewed = gradient if gradient is not None else c_k - c + (w - trained["w"]) / (local.steps * local.lr)
         return Reply(upload={**trained, "delta_c": renewed - c_k}, keep={"c_k": renewed})
 
+    def kept(self, server: Server) -> Vectors:
+        return {"c_k": server.w}
+
     def expected(self, server: Server) -> Vectors:
         return {**server.model, "delta_c": server.w}
 

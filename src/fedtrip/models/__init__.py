@@ -14,26 +14,44 @@ from torch import nn
 
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.families import model_names
-from fedtrip.models.check import check_model
+from fedtrip.inputs import InputSpec, SampleShape, spec_of
+from fedtrip.models.check import Outputs, check_model
 from fedtrip.models.initial import draw_initial_weights
 from fedtrip.randomness import torch_seed
 from fedtrip.registry.imports import import_object
 
-__all__ = ["MODELS", "build_model", "check_model", "check_model_spec", "model_class"]
+__all__ = [
+    "MODELS", "Outputs", "build_model", "check_model", "check_model_spec", "model_class", "takes_tokens",
+    "usual_samples",
+]  # fmt: skip
 
 CUSTOM = "package.module:factory"
 MODELS = model_names()
 """The names of the built-in models."""
+GREY = InputSpec.numbers(1, 28, 28)
 
 
 def model_class(name: str) -> type[nn.Module]:
-    """The class of a built-in model: called with `sample_shape` and `classes`; its `title` is one line about it."""
+    """The class of a built-in model: called with `sample_shape` and `classes`, or, if it takes tokens, `vocabulary` and
+    `outputs`; its `title` is one line about it, its `usual_inputs` are what it is mostly given."""
     module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
     own = (one for one in vars(module).values() if getattr(one, "__module__", "") == module.__name__)
     (found,) = (one for one in own if hasattr(one, "title"))
     assert isinstance(found, type)
     assert issubclass(found, nn.Module)
     return found
+
+
+def usual_samples(name: str) -> tuple[InputSpec, int]:
+    """What costs of a model are told for where no data are: its usual inputs (grey images of 28×28 if it does not say
+    it), and 10 classes, or as many as there are tokens."""
+    inputs: InputSpec = getattr(model_class(name), "usual_inputs", GREY) if name in MODELS else GREY
+    return inputs, inputs.vocabulary or 10
+
+
+def takes_tokens(name: str) -> bool:
+    """Whether a built-in model takes token ids, and no numbers."""
+    return name in MODELS and "vocabulary" in inspect.signature(model_class(name)).parameters
 
 
 def check_model_spec(spec: str) -> None:
@@ -45,24 +63,48 @@ def check_model_spec(spec: str) -> None:
         raise UserError(f"model '{spec}' is not accepted; accepted: {', '.join(sorted(MODELS))}, or {CUSTOM}")
 
 
-def build_model(spec: str, sample_shape: tuple[int, ...], classes: int, seed: int, *, flat: bool = False) -> nn.Module:
+def build_model(spec: str, inputs: SampleShape, outputs: Outputs | int, seed: int) -> nn.Module:
     """A new model for such samples, its initial weights a function of the seed; torch's own generator is untouched.
 
     `spec` is a name of `MODELS`, or `package.module:factory`, imported with the working directory on the path; the
-    factory is a function or an `nn.Module` subclass, called with `sample_shape` and `classes` as far as it takes them.
-    `classes` is the number of outputs, 1 for a task without classes; with `flat` an own model may return shape (n,).
+    factory is a function or an `nn.Module` subclass, called with `sample_shape`, `classes` (the outputs that the task
+    wants of it, 1 for a task without classes), `vocabulary` (how many token ids there are), `inputs` (an `InputSpec`)
+    and `outputs` (an `Outputs`: also their shape) as far as it takes them.
     A built-in model has the same initial weights on every CPU; one's own has those that torch draws on this one.
     """
     check_model_spec(spec)
+    inputs = spec_of(inputs)
+    outputs = outputs if isinstance(outputs, Outputs) else Outputs.of_classes(outputs)
+    offered: dict[str, object] = {
+        "classes": outputs.count, "inputs": inputs, "vocabulary": inputs.vocabulary, "outputs": outputs,
+    }  # fmt: skip
+    if inputs.kind == "one":
+        offered["sample_shape"] = inputs.shape
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_seed(seed, "model"))
-        if spec in MODELS:
-            model = model_class(spec)(sample_shape=sample_shape, classes=classes)
-            draw_initial_weights(model, seed)
+        if spec not in MODELS:
+            model = _call(spec, _imported(spec), offered)
+            check_model(model, inputs, outputs, name=spec)
             return model
-        model = _call(spec, _imported(spec), {"sample_shape": sample_shape, "classes": classes})
-        check_model(model, sample_shape, classes, name=spec, flat=flat)
+        _check_it_fits(spec, inputs, outputs)
+        built_in = model_class(spec)
+        model = built_in(**_keywords_taken(built_in, offered))
+        draw_initial_weights(model, seed)
         return model
+
+
+def _check_it_fits(name: str, inputs: InputSpec, outputs: Outputs) -> None:
+    """Refuse a built-in model for inputs that it does not take, or outputs that it does not have."""
+    if inputs.kind != "one" or inputs.has_integers != takes_tokens(name):
+        wanted = "one array of token ids (integers)" if takes_tokens(name) else "one array of numbers or pixels"
+        raise UserError(
+            f"model '{name}' takes {wanted}, but the samples are of {inputs}; accepted: such data, or another model"
+        )
+    if not takes_tokens(name) and outputs.shape not in (None, (outputs.count,)):
+        raise UserError(
+            f"model '{name}' has {outputs.count} outputs for a sample, but the task wants shape {outputs.shape}; "
+            "accepted: another task, or another model"
+        )
 
 
 def _imported(spec: str) -> Callable[..., object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
+from fedtrip.inputs import InputSpec
 from fedtrip.models.image import check_image_shape
 
 SMALLEST_SIDE = 10  # 10 → conv 7 → pool 3 → pool 1
@@ -16,6 +17,7 @@ class AlexNet(nn.Sequential):
     """
 
     title = "AlexNet for small images: five convolutions, two fully connected layers, dropout"
+    usual_inputs = InputSpec.numbers(3, 32, 32)
 
     def __init__(self, sample_shape: tuple[int, ...], classes: int, dropout: float = 0.5) -> None:
         channels, _, _ = check_image_shape("alexnet", sample_shape, SMALLEST_SIDE)

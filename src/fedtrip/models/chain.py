@@ -116,7 +116,7 @@ def check_by_trial(chain: Chain, module: nn.Module) -> None:
 
 def _check(module: nn.Module, sample_shape: tuple[int, ...]) -> None:
     """Refuse what tracing would not see."""
-    if len(sample_shape) not in (1, 3):
+    if len(sample_shape) not in (1, 2, 3):
         raise NotAChain(f"its samples have the shape {sample_shape}, which is neither an image nor a list of features")
     for name, layer in module.named_modules():
         if has_hooks(layer):
@@ -159,7 +159,9 @@ def _follow(module: nn.Module, sample_shape: tuple[int, ...], training: bool) ->
     for name, parameter in module.named_parameters():
         starts[name] = start
         start += parameter.numel()
-    followed = _Followed(ChainBuilder(tuple(sample_shape), starts, is_flat=len(sample_shape) == 1))
+    # (H, W) is an image of one channel: what layers do with it is the same, or the trial finds that it is not
+    shape = (1, *sample_shape) if len(sample_shape) == 2 else tuple(sample_shape)
+    followed = _Followed(ChainBuilder(shape, starts, is_flat=len(sample_shape) == 1))
     if type(module) in MODULES:  # a single layer, which tracing would look into
         followed.sizes = [math.prod(sample_shape)]
         followed.begins[""] = 0

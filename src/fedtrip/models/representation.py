@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Self
 
+import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from fedtrip.errors import UserError, unknown_name
+from fedtrip.inputs import InputSpec, outputs_of
+from fedtrip.models.check import left_as_it_is
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,18 @@ class Tap:
 
     def _keep(self, value: object) -> None:
         self._value = value.clone() if isinstance(value, Tensor) else value  # the next layer may work in place
+
+
+def check_representation(module: nn.Module, inputs: InputSpec, name: str | None = None) -> None:
+    """Refuse a representation that no training changes, as the input itself is: two models' would be the same."""
+    with Tap(module, name) as tap, left_as_it_is(module), torch.random.fork_rng(devices=[]), torch.enable_grad():
+        outputs_of(module.eval(), inputs.zeros(2))
+        if not tap.take().requires_grad:
+            raise UserError(
+                f"the representation, the {tap.site.side} of '{tap.site.name}', depends on no trained parameter, so "
+                "that it is the same in every model; accepted: a model with trained layers before it, or another "
+                "layer with representation=..."
+            )
 
 
 def _dropout_before(module: nn.Module, last: nn.Module) -> tuple[str, nn.Module] | None:

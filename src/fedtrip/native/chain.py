@@ -93,7 +93,7 @@ class NativeChain:
         self._sample = torch.Size(sample_shape)
         self._parameters, self._outputs, self._tapped = parameters, outputs, tapped
         array = (interface.Layer * len(layers))(*(interface.Layer(*astuple(layer)) for layer in layers))
-        shape = (*sample_shape, 1, 1)[:3] if len(sample_shape) == 1 else tuple(sample_shape)
+        shape = (*sample_shape, 1, 1) if len(sample_shape) == 1 else (1, *sample_shape)[-3:]
         handle = self._library.fedtrip_chain_new(
             array, len(layers), *shape, len(sample_shape) == 1, parameters, -1 if tap is None else tap
         )

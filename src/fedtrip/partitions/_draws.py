@@ -22,8 +22,7 @@ from torch import Tensor
 
 from fedtrip import fixed_math
 from fedtrip.errors import UserError
-from fedtrip.families import PARTITION
-from fedtrip.partitions.interface import Draw, Partition, PartitionRule, ToPartition, check_client
+from fedtrip.partitions.interface import Draw, Partition, PartitionRule, ToPartition, check_client, check_not_split
 from fedtrip.randomness import exponentials, stream
 
 LogWeights = Callable[[int], NDArray[np.float64]]
@@ -33,14 +32,14 @@ LogWeights = Callable[[int], NDArray[np.float64]]
 class WeightedDraw(PartitionRule):
     """Base of the partitions that are such a draw: a rule says the classes' log-weights of each client."""
 
+    equal_sizes = True
+
     def log_weights(self, data: ToPartition) -> LogWeights:
         """Client → its log-weight of each class, up to a constant."""
         raise NotImplementedError
 
     def __call__(self, data: ToPartition) -> Partition:
-        if data.client_train is not None:
-            named = PARTITION.complete(self).text
-            raise UserError(f"partition '{named}' cannot be drawn from data that are already split; accepted: given")
+        check_not_split(self, data)
         _check_enough(len(data.labels), data.clients, data.samples_per_client, data.draw)
         kinds = {"overlap": OverlapPartition, "nested": NestedPartition, "disjoint": DisjointPartition}
         return kinds[data.draw](data.labels, self.log_weights(data), data.clients, data.samples_per_client, data.seed)

@@ -10,17 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedtrip import fixed_math
 from fedtrip.partitions._draws import LogWeights, WeightedDraw
+from fedtrip.partitions._proportions import log_gammas
 from fedtrip.partitions.interface import ToPartition
-from fedtrip.randomness import exponentials, gammas, stream
+from fedtrip.randomness import stream
 
 
 @dataclass(frozen=True)
 class Dirichlet(WeightedDraw):
-    """class probabilities of each client ~ Dirichlet(α, …, α), drawn for each client alone"""
+    """class probabilities of each client ~ Dirichlet(α, …, α), drawn for each client alone; n_k equal"""
 
-    title = "class probabilities of each client from a Dirichlet distribution; a small ALPHA means few classes each"
+    title = (
+        "class probabilities of each client from a Dirichlet distribution, all clients of equal size; a small ALPHA "
+        "means few classes each"
+    )
     parameter = "alpha"
     needs_classes = True
 
@@ -31,15 +34,8 @@ class Dirichlet(WeightedDraw):
         return partial(self._of_client, classes=data.classes, seed=data.seed)
 
     def _of_client(self, client: int, classes: int, seed: int) -> NDArray[np.float64]:
-        """Log-weights of the client's draw.
-
-        The weights are Gamma(α) variates, and those underflow for small α; their logarithms do not:
-        log Gamma(α) = log Gamma(α+1) + log(U)/α with U uniform, so −log U exponential.
-        """
-        generator = stream(seed, "partition classes", client)
-        alpha = max(self.alpha, 1e-300)  # below it log(U)/α overflows, and long before it each client has one class
-        log_gamma = fixed_math.log(gammas(generator, alpha + 1, classes))
-        return _narrowed(log_gamma - exponentials(generator, classes) / alpha)
+        """Log-weights of the client's draw: the weights are Gamma(α) variates."""
+        return _narrowed(log_gammas(stream(seed, "partition classes", client), self.alpha, classes))
 
 
 def _narrowed(log_weights: NDArray[np.float64], widest_gap: float = 1000.0) -> NDArray[np.float64]:

@@ -4,7 +4,9 @@ A rule is written
 
     name                              the built-in rule of that name
     name:parameter                    the same, with a value for the option that its class calls `parameter`
+    name:parameter:second             the same, with one for its `second_parameter` too, where a class has one
     {name = "...", option = ...}      the same, with options
+    name+name:parameter               several built-in rules one after the other, in a family that says so
     package.module:Class              a class of the user's own, with `:parameter` and in a table like any other
 
 and, from Python, as an object. The built-in rules of a family are the modules of its folder: `codecs/topk.py` is the
@@ -43,6 +45,8 @@ class Rule:
     """What it is, in one line."""
     parameter: ClassVar[str | None] = None
     """The option that `name:parameter` gives a value, if there is one."""
+    second_parameter: ClassVar[str | None] = None
+    """The option that `name:parameter:second` gives a value beside it, if there is one; it has a default."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,8 @@ class Family:
     default: str
     says: str
     """what a rule of this family says, in one line"""
+    joined: str | None = None
+    """the rule that `one+another` stands for, its parameter being that text, if rules may be joined so"""
 
     @property
     def folder(self) -> str:
@@ -125,10 +131,11 @@ class Family:
 
     def with_option(self, choice: Choice, option: str, value: Any) -> Choice:
         """The same rule with one option changed, wherever it was written before; not checked yet."""
-        parameter = choice.parameter
-        if parameter is not None and self.find(choice.name).parameter == option:
-            parameter = None
-        return Choice(choice.name, {**choice.options, option: value}, parameter)
+        if choice.parameter is not None:
+            behind_colon = _behind_colon(self.find(choice.name), choice.parameter)
+            if option in behind_colon:
+                return Choice(choice.name, {**choice.options, **behind_colon, option: value})
+        return Choice(choice.name, {**choice.options, option: value}, choice.parameter)
 
     def find(self, name: str) -> type[Rule]:
         """The class behind a name; imports it."""
@@ -181,15 +188,23 @@ class Family:
 
         A parameter that would be read as something else there, such as the text "3", stays among the options.
         """
-        options, parameter = options_of(rule), None
-        if rule.parameter is not None:
-            text = str(options[rule.parameter])
-            if text == text.strip() and repr(_read_number(text)) == repr(options[rule.parameter]):
-                parameter, _ = text, options.pop(rule.parameter)
-        return Choice(self.name_of(type(rule)), options, parameter)
+        # a list, as it is when it is read again from an experiment file
+        options = {name: list(v) if isinstance(v, tuple) else v for name, v in options_of(rule).items()}
+        texts = list[str]()
+        for option in filter(None, (rule.parameter, rule.second_parameter)):
+            text = str(options[option])
+            if text != text.strip() or repr(_read_number(text)) != repr(options[option]):
+                break
+            texts.append(text)
+            del options[option]
+        if rule.second_parameter is not None and options.get(rule.second_parameter, "") is None:
+            del options[rule.second_parameter]  # nothing was said: None is no text
+        return Choice(self.name_of(type(rule)), options, ":".join(texts) if texts else None)
 
     def _read_text(self, text: str) -> Choice:
         """`name`, `name:parameter`, `package.module:Class` or `package.module:Class:parameter`."""
+        if self.joined is not None and "+" in text and not text.startswith(f"{self.joined}:"):
+            return Choice(self.joined, {}, text)
         parts = [part.strip() for part in text.split(":", 2)]
         if parts[0] in self.names():
             name, *parameter = (part.strip() for part in text.split(":", 1))
@@ -220,9 +235,11 @@ class Family:
             raise UserError(
                 f"{self.field} '{choice}' is not accepted: '{choice.name}' has no parameter; accepted: {choice.name}"
             )
-        if cls.parameter in options:
-            raise UserError(f"{self.field} '{choice}' gives '{cls.parameter}' twice; accepted: once")
-        return {**options, cls.parameter: _read_number(choice.parameter)}
+        behind_colon = _behind_colon(cls, choice.parameter)
+        for option in behind_colon:
+            if option in options:
+                raise UserError(f"{self.field} '{choice}' gives '{option}' twice; accepted: once")
+        return {**options, **behind_colon}
 
     def _unreadable(self, value: object) -> UserError:
         accepted = f"{', '.join(self.forms())}, a table with a name and options, or your own as package.module:Class"
@@ -237,6 +254,15 @@ def options_of(rule: Rule) -> dict[str, Any]:
 def option_fields(cls: type[Rule]) -> list[dataclasses.Field[Any]]:
     """The fields of a rule that are its options."""
     return [one for one in dataclasses.fields(cls) if one.init]  # type: ignore[arg-type]
+
+
+def _behind_colon(cls: type[Rule], parameter: str) -> dict[str, Any]:
+    """The options that stand behind the colon of a rule that has a parameter."""
+    assert cls.parameter is not None
+    if cls.second_parameter is None or ":" not in parameter:
+        return {cls.parameter: _read_number(parameter)}
+    first, second = (part.strip() for part in parameter.split(":", 1))
+    return {cls.parameter: _read_number(first), cls.second_parameter: _read_number(second)}
 
 
 def _read_number(text: str) -> Any:

@@ -61,8 +61,12 @@ def _accepted_values(kind: Any) -> str:
         inner, *marks = get_args(kind)
         limits = ", ".join(limit for mark in marks for limit in _limits(mark))
         return " ".join(filter(None, (_accepted_values(inner), limits)))
+    if kind is type(None):
+        return "nothing"
     if get_origin(kind) is None:
         return kind.__name__ if isinstance(kind, type) else str(kind)
+    if get_origin(kind) is tuple:
+        return f"list of {_accepted_values(get_args(kind)[0])}"
     return " | ".join(map(_accepted_values, get_args(kind)))
 
 

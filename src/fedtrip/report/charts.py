@@ -16,6 +16,8 @@ from fedtrip.runs.history import History
 
 DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 """The line styles as Plotly calls them."""
+MOST_CLASSES = 40
+"""Classes of a confusion matrix that are shown: more cannot be told apart on a screen."""
 
 
 def chart_data(part: Part, clients: ClientView | None) -> dict[str, Any]:
@@ -33,6 +35,7 @@ def chart_data(part: Part, clients: ClientView | None) -> dict[str, Any]:
 def _variant(number: int, label: str, runs: Sequence[History], clients: ClientView | None) -> dict[str, Any]:
     colour, style = look(number)
     of_seed = {} if clients is None else clients.accuracy.get(label, {})
+    confusion = None if clients is None else clients.confusion.get(label)
     return {
         "label": label,
         "colour": colour,
@@ -54,6 +57,7 @@ def _variant(number: int, label: str, runs: Sequence[History], clients: ClientVi
             for client, accuracy in enumerate(accuracies)
             if not math.isnan(accuracy)
         ],
+        "confusion": None if confusion is None else confusion[1][:MOST_CLASSES, :MOST_CLASSES].tolist(),
     }
 
 

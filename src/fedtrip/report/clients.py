@@ -22,12 +22,15 @@ from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation
 from fedtrip.experiment.own_code import to_show
+from fedtrip.inputs import pieces
 from fedtrip.one_thread import one_thread
 from fedtrip.partitions.interface import label_counts
 from fedtrip.runs.history import History
 from fedtrip.runs.result import Result
+from fedtrip.tasks._scores import confusion_matrix
 from fedtrip.training.costs import pass_cost
 from fedtrip.training.flat_model import FlatModel
+from fedtrip.training.trained_state import load_trained_state
 from fedtrip.training.trainer import FROZEN_BATCH
 
 Prepare = Callable[[Experiment], Federation]
@@ -50,6 +53,8 @@ class ClientView:
     """seed → samples, clients × classes"""
     accuracy: dict[str, dict[int, NDArray[np.float64]]]
     """variant → seed → accuracy of each client; without the variants whose models are not kept"""
+    confusion: dict[str, tuple[int, NDArray[np.int64]]]
+    """variant → seed of its first run with a model, and test samples by class × predicted class"""
     clients: int
     """all clients, of which `counts` may show the first"""
     seeds_scored: int
@@ -59,28 +64,31 @@ class ClientView:
 def look_at_clients(histories: Mapping[str, Sequence[History]], prepare: Prepare) -> ClientView:
     """The clients of some variants' runs; raises `UserError` where the data or a model cannot be had.
 
-    Raises `NoClasses` where the targets are numbers.
+    Raises `NoClasses` where the targets are no classes.
     """
 
     def prepared(run: History) -> Federation:
         return prepare(to_show(run.experiment))
 
     first = next(iter(histories.values()))
-    if not prepared(first[0]).dataset.classes:
+    if prepared(first[0]).dataset.targets != "classes":
         raise NoClasses
     counts = {run.experiment.seed: counts_of(prepared(run)) for run in first}
     federation = prepared(first[0])
-    macs = pass_cost(federation.module, federation.dataset.sample_shape).forward * len(federation.dataset.y_test)
+    macs = pass_cost(federation.module, federation.dataset.inputs).forward * len(federation.dataset.y_test)
     kept = {label: [run for run in runs if isinstance(run, Result)] for label, runs in histories.items()}
     models = sum(1 for runs in kept.values() if runs)
     seeds = max(1, int(MOST_MACS / (macs * models))) if models else 0
-    accuracy = {
-        label: {run.experiment.seed: accuracy_of_clients(prepared(run), run.state) for run in runs[:seeds]}
-        for label, runs in kept.items()
-        if runs
-    }
+    accuracy: dict[str, dict[int, NDArray[np.float64]]] = {}
+    confusion: dict[str, tuple[int, NDArray[np.int64]]] = {}
+    for label, runs in ((label, runs) for label, runs in kept.items() if runs):
+        found = {run.experiment.seed: confusion_of(prepared(run), run.state) for run in runs[:seeds]}
+        accuracy[label] = {
+            run.experiment.seed: accuracy_of_clients(prepared(run), found[run.experiment.seed]) for run in runs[:seeds]
+        }
+        confusion[label] = next(iter(found.items()))
     scored = max((len(of_seed) for of_seed in accuracy.values()), default=0)
-    return ClientView(counts, accuracy, federation.experiment.clients, scored)
+    return ClientView(counts, accuracy, confusion, federation.experiment.clients, scored)
 
 
 def counts_of(federation: Federation) -> NDArray[np.int64]:
@@ -89,30 +97,35 @@ def counts_of(federation: Federation) -> NDArray[np.int64]:
     return label_counts(federation.partition, federation.dataset.y_train, federation.dataset.classes, shown)
 
 
-def accuracy_of_clients(federation: Federation, state: Mapping[str, Tensor]) -> NDArray[np.float64]:
+def accuracy_of_clients(federation: Federation, confusion: NDArray[np.int64]) -> NDArray[np.float64]:
     """Σ_c share_k[c] · accuracy[c] of every (shown) client k."""
-    by_class = accuracy_of_classes(federation, state)
+    by_class = accuracy_of_classes(confusion)
     counts = counts_of(federation)[:, ~np.isnan(by_class)].astype(float)
     tested = by_class[~np.isnan(by_class)]
     held = counts.sum(axis=1)
     return np.where(held > 0, counts @ tested / np.maximum(held, 1), np.nan)
 
 
-@one_thread()
-def accuracy_of_classes(federation: Federation, state: Mapping[str, Tensor]) -> NDArray[np.float64]:
+def accuracy_of_classes(confusion: NDArray[np.int64]) -> NDArray[np.float64]:
     """Test accuracy on each class; not a number for a class without test samples."""
-    dataset = federation.dataset
+    samples = confusion.sum(axis=1)
+    return np.where(samples > 0, confusion.diagonal() / np.maximum(samples, 1), np.nan)
+
+
+@one_thread()
+def confusion_of(federation: Federation, state: Mapping[str, Tensor]) -> NDArray[np.int64]:
+    """Test samples of each class (row) by the class that the model predicts (column)."""
+    dataset, task = federation.dataset, federation.rules.task
     module = copy.deepcopy(federation.module)
     try:
-        module.load_state_dict(dict(state))
+        load_trained_state(module, state)
     except RuntimeError as problem:
         raise UserError(f"a stored model does not fit its experiment: {problem}") from None
-    flat = FlatModel(module.eval(), dataset.sample_shape)
+    flat = FlatModel(module.eval(), dataset.inputs)
     flat.module.eval()
     with torch.inference_mode():
-        parts = [flat.logits(dataset.normalised(x)).argmax(1) for x in torch.split(dataset.x_test, FROZEN_BATCH)]
-    correct = (torch.cat(parts) == dataset.y_test).numpy()
-    labels = dataset.y_test.numpy()
-    samples = np.bincount(labels, minlength=dataset.classes)
-    right = np.bincount(labels, weights=correct, minlength=dataset.classes)
-    return np.where(samples > 0, right / np.maximum(samples, 1), np.nan)
+        outputs = (flat.logits(dataset.normalised(x)) for x in pieces(dataset.x_test, FROZEN_BATCH))
+        predicted = torch.cat([task.predicted_classes(some) for some in outputs])
+    if predicted.shape != dataset.y_test.shape:
+        raise NoClasses
+    return confusion_matrix(dataset.y_test, predicted, max(dataset.classes, int(predicted.max()) + 1))

@@ -19,7 +19,7 @@ from fedtrip.comparison.tables import columns, note
 from fedtrip.errors import UserError
 from fedtrip.experiment.preparer import Preparer
 from fedtrip.files.atomic import write_text
-from fedtrip.report.charts import chart_data
+from fedtrip.report.charts import MOST_CLASSES, chart_data
 from fedtrip.report.clients import MOST_CLIENTS, ClientView, NoClasses, Prepare, look_at_clients
 from fedtrip.report.parts import Part, make_parts
 from fedtrip.report.settings import own_settings, shared_settings
@@ -50,6 +50,9 @@ class _Section:
     """why nothing is said about the clients"""
     client_table: list[list[Cell]]
     client_remarks: list[str]
+    confused: dict[str, int]
+    """variant → seed of the run whose confusion matrix is shown"""
+    confusion_remark: str
     shared: dict[str, str]
     own: dict[str, dict[str, str]]
     with_bands: bool
@@ -130,6 +133,8 @@ def _section(part: Part, clients: ClientView | None, why: str) -> _Section:
         without_clients=why,
         client_table=_client_table(clients),
         client_remarks=_client_remarks(part, clients),
+        confused={} if clients is None else {label: seed for label, (seed, _) in clients.confusion.items()},
+        confusion_remark=_confusion_remark(clients),
         shared=shared_settings(part),
         own=own_settings(part),
         with_bands=any(len(runs) > 1 for runs in part.histories.values()),
@@ -170,6 +175,11 @@ def _client_remarks(part: Part, clients: ClientView | None) -> list[str]:
             f"Of each variant the first {clients.seeds_scored} trials, because testing these models is slow."
         )
     return remarks
+
+
+def _confusion_remark(clients: ClientView | None) -> str:
+    classes = max((len(matrix) for _, matrix in clients.confusion.values()), default=0) if clients is not None else 0
+    return f"The first {MOST_CLASSES} of {classes} classes." if classes > MOST_CLASSES else ""
 
 
 @cache

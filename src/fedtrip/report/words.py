@@ -14,7 +14,7 @@ import numpy as np
 from fedtrip.comparison.variants import BASELINE, Row, rounds_ratio
 from fedtrip.report.clients import ClientView
 from fedtrip.report.parts import Part
-from fedtrip.tasks.interface import Goal
+from fedtrip.tasks.interface import ACCURACY, Goal
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ def _final(row: Row) -> str:
 
 
 def _target(goal: Goal, target: float) -> str:
-    """A target in a sentence: a share needs no name."""
-    return goal.shown_target(target) if goal.is_share else f"{goal.score} {goal.shown_target(target)}"
+    """A target in a sentence: an accuracy needs no name."""
+    return goal.shown_target(target) if goal == ACCURACY else f"{goal.score} {goal.shown_target(target)}"
 
 
 def _by_score(part: Part) -> Words:

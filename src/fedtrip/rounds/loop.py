@@ -6,14 +6,16 @@ import logging
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 
-from fedtrip.engines.base import Engine
+from fedtrip.engines.base import Engine, added
 from fedtrip.experiment.federation import Federation
 from fedtrip.interruption import undisturbed
 from fedtrip.methods.interface import Server
 from fedtrip.randomness import stream
+from fedtrip.rounds.client_scores import ClientScores, client_scores
+from fedtrip.rounds.early_stopping import BestSoFar
 from fedtrip.rounds.record import RoundRecord, first_round_reaching
 from fedtrip.rounds.state import FederationState, RoundDetails, RoundDone, TooFewClients
-from fedtrip.rounds.turn import Turn
+from fedtrip.rounds.turn import Evaluation, Turn
 from fedtrip.training.workbench import Question
 
 ATTEMPTS = 3
@@ -36,10 +38,15 @@ def rounds(
     experiment, goal = federation.experiment, federation.rules.task.goal
     target = experiment.target if experiment.stop_at_target else None
     reached = target is not None and first_round_reaching(before, target, goal) is not None
-    while state.round < experiment.rounds and not reached:
+    best = BestSoFar(goal, experiment.patience)
+    for record in before:
+        best.take(record)
+    while state.round < experiment.rounds and not reached and not best.is_exhausted:
         done = _attempted(federation, engine, state, min_clients)
         with undisturbed():
             state.advance(done)
+            if best.take(done.record) and experiment.keep_best:
+                state.keep_model_as_best()
             yield done.record, done.details
         reached = target is not None and first_round_reaching([done.record], target, goal) is not None
 
@@ -67,21 +74,44 @@ def one_round(federation: Federation, engine: Engine, state: FederationState, mi
             server = replace(state.server, round=t)
             break
         server = turn.server_step(server, tally)
-    scores = _scores(federation, engine, server, t)
-    return turn.done(server, scores)
+    return turn.done(server, _evaluation(federation, engine, state, server, turn))
 
 
 def selected(federation: Federation, t: int) -> tuple[int, ...]:
     """The clients of round t, a function of seed and round alone."""
     experiment = federation.experiment
     rng = stream(experiment.seed, "selection", t)
-    return federation.rules.select(rng, t, experiment.clients, experiment.per_round, federation.partition.samples)
+    clients = experiment.clients - experiment.unseen_clients
+    return federation.rules.select(rng, t, clients, experiment.per_round, federation.partition.samples)
 
 
-def _scores(federation: Federation, engine: Engine, server: Server, t: int) -> dict[str, float]:
-    """The task's scores of the global model on the whole test set, in the rounds in which it is evaluated."""
-    experiment = federation.experiment
-    if t % experiment.eval_every and t != experiment.rounds:
+def _evaluation(
+    federation: Federation, engine: Engine, state: FederationState, server: Server, turn: Turn
+) -> Evaluation:
+    """How good the global model is, in the rounds in which it is evaluated."""
+    experiment, task, t = federation.experiment, federation.rules.task, server.round
+    is_last = t == experiment.rounds
+    scores: dict[str, float] = {}
+    validation: dict[str, float] = {}
+    clients: dict[str, ClientScores] = {}
+    if t % experiment.eval_every == 0 or is_last:
+        (sums,) = engine.score([Question(server.model)])
+        scores = task.scores(sums, len(federation.dataset.y_test))
+        validation = _validation(federation, engine, server)
+    if experiment.eval_clients is not None and (t % experiment.eval_clients == 0 or is_last):
+        clients = client_scores(federation, engine, state, server.model, turn.memories)
+    return Evaluation(scores, validation, clients)
+
+
+def _validation(federation: Federation, engine: Engine, server: Server) -> dict[str, float]:
+    """The task's scores on the validation set; on those of all clients together, where it is theirs."""
+    task, held_out = federation.rules.task, federation.held_out
+    if held_out.validation is not None:
+        (sums,) = engine.score([Question(server.model, part="validation")])
+        return task.scores(sums, len(held_out.validation))
+    shares = held_out.client_validation
+    if shares is None:
         return {}
-    (sums,) = engine.score([Question(server.model)])
-    return federation.rules.task.scores(sums, len(federation.dataset.y_test))
+    clients = [client for client in range(shares.clients) if shares.samples(client)]
+    each = engine.score([Question(server.model, client, "validation") for client in clients])
+    return task.scores(added(each), sum(map(shares.samples, clients)))

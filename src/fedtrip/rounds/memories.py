@@ -65,6 +65,10 @@ class ClientStore:
         self._keep(client, memory)
         return memory
 
+    def has_seen(self, client: int) -> bool:
+        """Whether the client ever took part (with success); nothing is read for it."""
+        return client in self._recent or client in self._on_disk or client in self.bare
+
     def put(self, client: int, memory: Memory) -> None:
         """The client remembers this from now on."""
         if memory.packed() or memory.last_round is None:

@@ -37,6 +37,11 @@ class RoundRecord:
     """serialised size of what was sent down; 0 on an engine that serialises nothing"""
     wire_up: int = 0
     """serialised size of what was sent up"""
+    validation: Mapping[str, float | None] = field(default_factory=dict)
+    """the task's scores on the validation set, where there is one and the round was evaluated"""
+    client_scores: Mapping[str, Mapping[str, float | int | None]] = field(default_factory=dict)
+    """how the `global` model, and where clients have their own the `personal` ones, serve the clients: see
+    `fedtrip.rounds.client_scores`"""
 
     @property
     def accuracy(self) -> float | None:
@@ -68,12 +73,15 @@ def record_from_json(fields: Mapping[str, Any]) -> RoundRecord:
         "clients": tuple(fields["clients"]),
         "dropped": tuple(fields.get("dropped", ())),
         "refused": {int(client): str(reason) for client, reason in fields["refused"].items()},
+        "validation": dict(fields.get("validation", {}).items()),
+        "client_scores": {str(whose): dict(of.items()) for whose, of in fields.get("client_scores", {}).items()},
     }
     record = RoundRecord(**{**fields, **plain})
     counts = [getattr(record, name) for name in _COUNTS]
     if not all(type(n) is int and 0 <= n <= LARGEST for n in (*counts, *record.clients, *record.dropped)):
         raise TypeError("a count is no count")
-    measured = [number for number in record.scores.values() if number is not None]
+    tables = (record.scores, record.validation, *record.client_scores.values())
+    measured = [number for table in tables for number in table.values() if number is not None]
     if not all(type(number) in (int, float) for number in (*measured, record.seconds)):
         raise TypeError("a number is none")
     if type(record.unchanged) is not bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedtrip.errors import UserError
 from fedtrip.experiment.federation import Federation
@@ -14,7 +14,7 @@ from fedtrip.rounds.record import RoundRecord
 from fedtrip.training.prepared_model import PreparedModel
 from fedtrip.vectors import Vectors
 
-COMBINING, OPTIMIZER = "combining ", "server optimizer "
+COMBINING, OPTIMIZER, BEST = "combining ", "server optimizer ", "best "
 """What the names of these rules' vectors begin with in the server's state; a method's have no space in their names."""
 
 
@@ -35,8 +35,23 @@ class FederationState:
         self.is_whole = False
         for client, memory in done.memories.items():
             self.memories.put(client, memory)
+        best = part_of(self.server.state, BEST)
         self.server, self.round = done.server, done.record.round
+        self._keep_best(best)
         self.is_whole = True
+
+    def keep_model_as_best(self) -> None:
+        """The model of this round is the best so far, and is kept until a better one comes."""
+        self._keep_best(self.server.model)
+
+    def best_model(self) -> Vectors:
+        """The model that was kept as the best; that of the last round if none was."""
+        return part_of(self.server.state, BEST) or self.server.model
+
+    def _keep_best(self, model: Vectors) -> None:
+        """Beside the server's state, so that a checkpoint has it too; whatever a method makes of the state."""
+        others = {name: vector for name, vector in self.server.state.items() if not name.startswith(BEST)}
+        self.server = replace(self.server, state=others | prefixed(BEST, model))
 
 
 @dataclass(frozen=True)

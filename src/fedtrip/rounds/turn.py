@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -30,6 +30,20 @@ from fedtrip.rounds.state import (
 from fedtrip.rounds.tally import Tally
 from fedtrip.training.client import Job, Outcome, codec_streams
 from fedtrip.vectors import Vectors, is_finite, size_in_bytes
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How good the model is after a round; empty where it was not evaluated."""
+
+    scores: Mapping[str, float]
+    """on the test set"""
+    validation: Mapping[str, float]
+    clients: Mapping[str, Mapping[str, float | int | None]]
+    """on the clients' own test sets"""
+
+
+NOT_EVALUATED = Evaluation({}, {}, {})
 
 
 class Turn:
@@ -126,7 +140,7 @@ class Turn:
         honest = set(self._chosen) - set(self._faults.dropped) - self._faults.spoiled.keys()
         if not used and honest:
             what = "; ".join(sorted(set(self._refused.values())))
-            raise RunEnded(f"none of the {jobs} uploads could be used ({what})", self._record({}))
+            raise RunEnded(f"none of the {jobs} uploads could be used ({what})", self._record(NOT_EVALUATED))
 
     def server_step(self, server: Server, tally: Tally) -> Server:
         """Combine, let the method fold it in, and step."""
@@ -144,21 +158,26 @@ class Turn:
             w, optimizer = rules.server_optimizer(self._before.w.double(), after.w.double(), optimizer)
             after = after.updated(w=w, **prefixed(OPTIMIZER, optimizer))
         if not is_finite(after.model):
-            raise RunEnded("the server's step gave a global model that is not finite", self._record({}))
+            raise RunEnded("the server's step gave a global model that is not finite", self._record(NOT_EVALUATED))
         return after
 
-    def done(self, server: Server, scores: Mapping[str, float]) -> RoundDone:
+    @property
+    def memories(self) -> Mapping[int, Memory]:
+        """What the clients whose upload was used keep after this round."""
+        return {client: self._memories[client] for client in self._used}
+
+    def done(self, server: Server, evaluation: Evaluation) -> RoundDone:
         """What the round resulted in."""
         rules = self._federation.rules
         if self._used:
             self._macs += (rules.method.server_operations + rules.server_optimizer.operations) * server.w.numel()
-        memories = {client: self._memories[client] for client in self._used}
-        return RoundDone(server, memories, self._record(scores, memories), self._details)
+        memories = self.memories
+        return RoundDone(server, memories, self._record(evaluation, memories), self._details)
 
-    def _record(self, scores: Mapping[str, float], memories: Mapping[int, Memory] | None = None) -> RoundRecord:
+    def _record(self, evaluation: Evaluation, memories: Mapping[int, Memory] | None = None) -> RoundRecord:
         return RoundRecord(
             round=self._t,
-            scores=finite_scores(scores),
+            scores=finite_scores(evaluation.scores),
             clients=self._chosen,
             bytes_down=self._bytes_down,
             bytes_up=self._bytes_up,
@@ -170,6 +189,8 @@ class Turn:
             unchanged=memories is not None and not memories,
             wire_down=self._wire_down,
             wire_up=self._wire_up,
+            validation=finite_scores(evaluation.validation),
+            client_scores=evaluation.clients,
         )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fedtrip.experiment.description import Experiment
+from fedtrip.rounds.early_stopping import best_round
 from fedtrip.rounds.record import RoundRecord, first_round_reaching
 from fedtrip.tasks.interface import ACCURACY, Goal
 
@@ -32,6 +34,8 @@ class History:
     """what was done to compute faster: the native chain, or what was changed in the private copy of the module"""
     kernels: str | None
     """what the native engine computed with, such as avx2; the bits do not depend on it"""
+    stopped: str | None = field(default=None, kw_only=True)
+    """why it was stopped before its last round, as it was asked to be: by its patience, or by its `on_round`"""
 
     def rounds_to(self, target: float) -> int | None:
         """The first round whose test score is as good as the target; None if it was never reached."""
@@ -56,9 +60,22 @@ class History:
         return sum(last) / len(last) if last else None
 
     @property
+    def model_round(self) -> int | None:
+        """The round whose model is the final one: the last, or with `keep_best` the best on the validation set."""
+        if self.experiment.keep_best and (best := best_round(self.records, self.goal)) is not None:
+            return best
+        return self.records[-1].round if self.records else None
+
+    @property
     def final_model_score(self) -> float | None:
-        """The score of the final model, which is the last round's; None if that was not evaluated or is not finite."""
-        return self.records[-1].scores.get(self.goal.score) if self.records else None
+        """The score of the final model on the test set; None if its round was not evaluated or it is not finite."""
+        kept = [record for record in self.records if record.round == self.model_round]
+        return kept[-1].scores.get(self.goal.score) if kept else None
+
+    @property
+    def client_scores(self) -> Mapping[str, Mapping[str, float | int | None]]:
+        """How the models served the clients in the last round in which they were asked; empty if they never were."""
+        return next((record.client_scores for record in reversed(self.records) if record.client_scores), {})
 
     @property
     def best_score(self) -> float | None:
@@ -97,4 +114,10 @@ def _flat(record: RoundRecord) -> dict[str, Any]:
     """A record with each score in a column of its own."""
     columns = record.as_json()
     scores = columns.pop("scores")
-    return {"round": columns.pop("round"), **scores, **columns}
+    validation = {f"validation_{name}": score for name, score in columns.pop("validation").items()}
+    clients = {
+        f"clients_{whose}_{name}": score
+        for whose, of_clients in columns.pop("client_scores").items()
+        for name, score in of_clients.items()
+    }
+    return {"round": columns.pop("round"), **scores, **validation, **clients, **columns}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from fedtrip.errors import UserError
 from fedtrip.runs.history import History
 from fedtrip.tasks.interface import ACCURACY
 from fedtrip.training.predictor import Predictor
+from fedtrip.training.trained_state import load_trained_state, without_frozen
 from fedtrip.vectors import state_sha256
 
 if TYPE_CHECKING:
@@ -24,14 +25,17 @@ class Result(History):
     """A finished run."""
 
     state: dict[str, Tensor]
-    """the final global model, as a state dict"""
+    """the final global model, as a state dict; of a stored run with a frozen base that has the base's digest in its
+    place, and `module` is whole"""
     build: Callable[[], nn.Module]
+    frozen: frozenset[str] = field(default=frozenset(), kw_only=True)
+    """the parameters in `state` that were not trained: they are not stored"""
 
     @property
     def module(self) -> nn.Module:
         """The trained module, in evaluation mode. It wants normalised inputs; `predictor` takes them as they come."""
         module = self.build()
-        module.load_state_dict(self.state)
+        load_trained_state(module, self.state)
         return module.eval()
 
     def predictor(self) -> Predictor:
@@ -48,7 +52,11 @@ class Result(History):
     @property
     def model_sha256(self) -> str:
         """Digest of the final model: equal digests are equal bits."""
-        return state_sha256(self.state)
+        return state_sha256(self.to_store())
+
+    def to_store(self) -> dict[str, Tensor]:
+        """The final model as it is stored: a digest in the place of the frozen parameters."""
+        return without_frozen(self.state, self.frozen)
 
     def summary(self) -> dict[str, Any]:
         """The run in a few numbers; the content of `summary.json`."""
@@ -64,6 +72,8 @@ class Result(History):
             "final_score": self.final_score,
             "final_model_score": self.final_model_score,
             "best_score": self.best_score,
+            "model_round": self.model_round,
+            "client_scores": {whose: dict(scores) for whose, scores in self.client_scores.items()},
             **({} if self.goal != ACCURACY else {"final_accuracy": self.final_accuracy}),
             "gflops": whole["gflops"],
             "gflops_per_round": self.gflops_per_round,
@@ -79,6 +89,7 @@ class Result(History):
             "kernels": self.kernels,
             "acceleration": list(self.acceleration),
             "ended": self.ended,
+            "stopped": self.stopped,
             "model_sha256": self.model_sha256,
             "seconds": sum(r.seconds for r in self.records),
             "versions": versions(),

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
 from fedtrip.engines import make_engine, worker_count
 from fedtrip.engines.base import Engine
-from fedtrip.errors import UserError
+from fedtrip.errors import StopRun, UserError
 from fedtrip.experiment.federation import Federation
 from fedtrip.interruption import undisturbed
-from fedtrip.one_thread import callback, whole_run
+from fedtrip.one_thread import whole_run
+from fedtrip.partitions.interface import sizes_of
+from fedtrip.rounds.early_stopping import BestSoFar
 from fedtrip.rounds.loop import rounds
 from fedtrip.rounds.memories import ClientStore
 from fedtrip.rounds.ram import read_size
@@ -23,16 +27,17 @@ from fedtrip.rounds.state import FederationState, RoundDetails, RunEnded, initia
 from fedtrip.runs.folder import (
     Destination,
 )
+from fedtrip.runs.on_round import ModelView, OnRound, tell
 from fedtrip.runs.result import Result
-from fedtrip.runs.room import warn_if_no_room
+from fedtrip.runs.room import expected_memory, tell_room
 from fedtrip.runs.stored import load_result
 from fedtrip.runs.writer import RunWriter
 from fedtrip.training.costs import PassCost, paper_gflops_per_round, symbols_of
 from fedtrip.training.flat_model import FlatModel
 from fedtrip.training.prepared_model import PreparedModel
+from fedtrip.training.trained_state import frozen_names, without_frozen
 from fedtrip.vectors import state_sha256
 
-OnRound = Callable[[RoundRecord], None]
 OpenEngine = Callable[[Federation, PreparedModel], AbstractContextManager[Engine]]
 
 
@@ -82,7 +87,10 @@ def _run(
     flat, state = prepared.flat, initial_state(federation, memories, prepared)
     records = list(writer.continue_from(state)) if writer is not None else []
     first = len(records) + 1
-    ended = None
+    folder, expected = writer.out if writer is not None else None, expected_memory(federation, state)
+    if expected is not None:
+        tell_room(experiment, state, expected, folder)
+    ended = stopped = None
     try:
         with (
             open_engine(federation, prepared) as engine,
@@ -94,36 +102,51 @@ def _run(
                     if record.round in experiment.snapshot:
                         _keep_snapshot(writer, flat, state, details)
                     writer.record(record, state)
-                if record.round == first:
-                    warn_if_no_room(experiment, state, record.client_memory, writer.out if writer is not None else None)
+                if record.round == first and record.client_memory > (expected or 0):
+                    tell_room(experiment, state, record.client_memory, folder)
                 if on_round is not None:
-                    with callback():
-                        on_round(record)
+                    tell(on_round, record, ModelView(flat, state.server.model, federation.module))
+    except StopRun as reason:
+        stopped = f"by its on_round after round {state.round}{f': {reason}' if str(reason) else ''}"
     except RunEnded as problem:
         ended = str(problem)
         records.append(problem.record)
         if writer is not None:
             writer.note(problem.record)
         if on_round is not None:
-            with callback():
-                on_round(problem.record)
+            with suppress(StopRun):  # it has ended
+                tell(on_round, problem.record, ModelView(flat, state.server.model, federation.module))
     finally:
         state.memories.close()
+    if ended is None and stopped is None:
+        stopped = _out_of_patience(federation, records)
     result = Result(
         experiment=experiment,
         goal=federation.rules.task.goal,
         records=tuple(records),
-        state=flat.state_dict(state.server.model),
+        state=flat.state_dict(state.best_model() if experiment.keep_best else state.server.model),
         ended=ended,
+        stopped=stopped,
         gflops_per_round=_gflops_per_round(federation, prepared.cost),
         acceleration=prepared.changes,
         kernels=prepared.kernels,
         build=partial(copy.deepcopy, federation.module),
+        frozen=frozen_names(federation.module),
     )
     if writer is not None:
         with undisturbed():
-            writer.finish(result.state, result.summary())
+            writer.finish(result.to_store(), result.summary())
     return result
+
+
+def _out_of_patience(federation: Federation, records: Sequence[RoundRecord]) -> str | None:
+    """Why the run ended before its last round, if that was for want of a better score."""
+    experiment, best = federation.experiment, BestSoFar(federation.rules.task.goal, federation.experiment.patience)
+    for record in records:
+        best.take(record)
+    if not best.is_exhausted or len(records) == experiment.rounds:
+        return None
+    return f"by its patience after round {len(records)}: the best validation score was that of round {best.round}"
 
 
 @contextmanager
@@ -142,21 +165,31 @@ def _saved_if_left(writer: RunWriter) -> Iterator[None]:
 
 
 def _keep_snapshot(writer: RunWriter, flat: FlatModel, state: FederationState, details: RoundDetails) -> None:
-    writer.snapshot(state.round, "global", flat.state_dict(state.server.model))
-    for upload in details.uploads:
-        writer.snapshot(state.round, f"client-{upload.client}", flat.state_dict(upload.vectors))
+    frozen = frozen_names(flat.module)
+    models = {"global": state.server.model, **{f"client-{upload.client}": upload.vectors for upload in details.uploads}}
+    for name, model in models.items():
+        writer.snapshot(state.round, name, without_frozen(flat.state_dict(model), frozen))
 
 
 def _gflops_per_round(federation: Federation, cost: PassCost) -> float | None:
+    """What a client computes in a round, as the paper counts it: the mean of all clients."""
     experiment, dataset = federation.experiment, federation.dataset
     if not len(dataset.y_train):
         return None  # the clients' samples are theirs: nobody here knows how many
-    symbols = symbols_of(
-        samples=experiment.samples_per_client or round(len(dataset.y_train) / experiment.clients),
-        epochs=experiment.local_epochs,
-        batch_size=experiment.batch_size,
-        parameters=sum(p.numel() for p in federation.module.parameters()),
-        forward=cost.forward,
-        backward=cost.training - cost.forward,
-    )
-    return paper_gflops_per_round(federation.method, symbols, experiment.local_epochs)
+    parameters = sum(p.numel() for p in federation.module.parameters() if p.requires_grad)
+
+    def of_client(samples: int) -> float | None:
+        symbols = symbols_of(
+            samples=samples,
+            epochs=experiment.local_epochs,
+            batch_size=experiment.batch_size,
+            parameters=parameters,
+            forward=cost.forward,
+            backward=cost.training - cost.forward,
+        )
+        return paper_gflops_per_round(federation.method, symbols, experiment.local_epochs)
+
+    sizes = Counter(sizes_of(federation.partition, experiment.partition))
+    known = [(clients, of_client(samples)) for samples, clients in sizes.items()]
+    gflops = [clients * each for clients, each in known if each is not None]
+    return math.fsum(gflops) / sizes.total() if gflops else None

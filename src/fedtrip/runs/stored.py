@@ -49,6 +49,7 @@ def load_result(
         records=records,
         state=state,
         ended=summary.get("ended"),
+        stopped=summary.get("stopped"),
         gflops_per_round=summary.get("gflops_per_round"),
         acceleration=tuple(summary.get("acceleration", ())),
         kernels=summary.get("kernels"),

@@ -17,6 +17,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor, nn
 
+from fedtrip.inputs import Inputs, InputSpec, mapped, outputs_of, tensors_of
 from fedtrip.layout import in_order
 from fedtrip.models.check import has_hooks, left_as_it_is
 
@@ -37,22 +38,22 @@ class Accelerated:
     changes_input: bool
     """whether the module works in place on its input"""
 
-    def prepared(self, x: Tensor) -> Tensor:
+    def prepared(self, x: Inputs) -> Inputs:
         """Inputs in the memory layout that the module likes; a copy if the module would change them."""
-        if self.channels_last:
+        if self.channels_last and isinstance(x, Tensor):
             x = x.contiguous(memory_format=torch.channels_last)
-        return x.clone() if self.changes_input else x
+        return mapped(x, Tensor.clone) if self.changes_input else x
 
 
-def accelerate(module: nn.Module, sample_shape: tuple[int, ...], watched: str | None = None) -> Accelerated:
-    """A faster copy of a module for inputs of this shape; the output of the layer named `watched` stays what it is.
+def accelerate(module: nn.Module, inputs: InputSpec, watched: str | None = None) -> Accelerated:
+    """A faster copy of a module for such inputs; the output of the layer named `watched` stays what it is.
 
     It is tried once, forward and backward. A module that depends on how its weights or activations lie in memory
     (`x.view(len(x), -1)` on channels-last activations) fails there, and is then left as it is.
     """
-    for make in (partial(_faster_copy, module, sample_shape, watched), partial(plain_copy, module)):
+    for make in (partial(_faster_copy, module, inputs, watched), partial(plain_copy, module)):
         try:
-            return _tried(make(), sample_shape)
+            return _tried(make(), inputs)
         except Exception:
             continue
     return plain_copy(module)  # it fails in any case: let it do so where the user can see it
@@ -63,24 +64,24 @@ def plain_copy(module: nn.Module, orders: Mapping[str, tuple[int, ...]] | None =
     return Accelerated(copy.deepcopy(module), False, orders or {}, (), changes_input=False)
 
 
-def _tried(attempt: Accelerated, sample_shape: tuple[int, ...]) -> Accelerated:
+def _tried(attempt: Accelerated, inputs: InputSpec) -> Accelerated:
     """What a pass forward and backward through a copy says of its input; raises what the module raises."""
     trial = copy.deepcopy(attempt.module)
     for name, parameter in trial.named_parameters():
         if name in attempt.storage_orders:
             order = attempt.storage_orders[name]
             parameter.data = in_order(parameter.data.new_empty(parameter.numel()), parameter.shape, order)
-    return replace(attempt, changes_input=_changes_its_input(trial, attempt.prepared, sample_shape))
+    return replace(attempt, changes_input=_changes_its_input(trial, attempt.prepared, inputs))
 
 
-def _faster_copy(module: nn.Module, sample_shape: tuple[int, ...], watched: str | None) -> Accelerated:
+def _faster_copy(module: nn.Module, inputs: InputSpec, watched: str | None) -> Accelerated:
     module = copy.deepcopy(module)
     changes: Counter[str] = Counter()
     widest = max((layer.in_channels for layer in module.modules() if isinstance(layer, nn.Conv2d)), default=0)
-    channels_last = len(sample_shape) == 3 and widest >= CHANNELS_LAST_FROM
+    channels_last = inputs.is_numbers and len(inputs.shape) == 3 and widest >= CHANNELS_LAST_FROM
     if channels_last:
         changes["channels-last layout"] += 1
-    ran_once = _layers_that_run_once(module, sample_shape)
+    ran_once = _layers_that_run_once(module, inputs)
     spared = module.get_submodule(watched) if watched else None
     for layers in [layers for layers in module.modules() if _is_plain_sequence(layers) and layers in ran_once]:
         changes["pooling before ReLU"] += _pool_before_relu(layers, ran_once, spared)
@@ -99,15 +100,15 @@ def _faster_copy(module: nn.Module, sample_shape: tuple[int, ...], watched: str 
     return Accelerated(module, channels_last, orders, described, changes_input=False)
 
 
-def _changes_its_input(module: nn.Module, prepared: Callable[[Tensor], Tensor], sample_shape: tuple[int, ...]) -> bool:
+def _changes_its_input(module: nn.Module, prepared: Callable[[Inputs], Inputs], inputs: InputSpec) -> bool:
     """Run a throw-away copy of a module both ways and look whether its input was written to."""
-    x = prepared(torch.zeros(2, *sample_shape))
-    before = x._version
+    x = prepared(inputs.zeros(2))
+    before = [tensor._version for tensor in tensors_of(x)]
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        module.train()(x).sum().backward()
+        outputs_of(module.train(), x).sum().backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
-            module.eval()(x)
-    return x._version != before
+            outputs_of(module.eval(), x)
+    return [tensor._version for tensor in tensors_of(x)] != before
 
 
 def _is_plain_sequence(module: nn.Module) -> TypeGuard[nn.Sequential]:
@@ -135,13 +136,13 @@ def _neighbours(
             yield index, first, second
 
 
-def _layers_that_run_once(module: nn.Module, sample_shape: tuple[int, ...]) -> set[nn.Module]:
+def _layers_that_run_once(module: nn.Module, inputs: InputSpec) -> set[nn.Module]:
     """The layers that run exactly once in a forward pass."""
     runs: Counter[nn.Module] = Counter()
     hooks = [layer.register_forward_pre_hook(lambda layer, _: runs.update([layer])) for layer in module.modules()]
     try:
         with left_as_it_is(module), torch.random.fork_rng(devices=[]), torch.no_grad():
-            module.eval()(torch.zeros(2, *sample_shape))
+            outputs_of(module.eval(), inputs.zeros(2))
     finally:
         for hook in hooks:
             hook.remove()

@@ -10,14 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedtrip.augmentations.interface import Augment
+from fedtrip.augmentations.none import NoAugment
 from fedtrip.codecs.interface import Codec, StreamOf
 from fedtrip.errors import UserError
+from fedtrip.inputs import Inputs, InputSpec, count_of, pieces
 from fedtrip.layout import Travelling
 from fedtrip.methods.interface import Correction, ExtraLoss, Memory, Method
 from fedtrip.optimizers._clip import Clip
 from fedtrip.optimizers.interface import Optimizer
 from fedtrip.randomness import permutation, stream, torch_seed
 from fedtrip.tasks.interface import Task
+from fedtrip.training.device import placed
 from fedtrip.training.prepared_model import PreparedModel
 from fedtrip.training.trainer import FROZEN_BATCH, Training
 from fedtrip.vectors import Vectors, axpy
@@ -38,6 +42,7 @@ class LocalSettings:
     clip: Clip | None
     codec: Codec
     task: Task
+    augment: Augment
     classes: int
 
 
@@ -81,7 +86,7 @@ class ClientLocal:
         self,
         model: PreparedModel,
         first: Callable[[], Vectors],
-        x: Tensor,
+        x: Inputs,
         y: Tensor,
         settings: LocalSettings,
         job: Job,
@@ -115,7 +120,7 @@ class ClientLocal:
 
     @property
     def class_counts(self) -> Tensor:
-        return torch.bincount(self.labels, minlength=self.settings.classes)
+        return torch.bincount(self.labels.to("cpu"), minlength=self.settings.classes)
 
     def train(
         self,
@@ -143,6 +148,7 @@ class ClientLocal:
                 correction=correction,
                 extra_loss=extra_loss,
                 dropout_key=torch_seed(settings.seed, "dropout", self.round, self._job.client),
+                augment=self._augment(),
             )
         )
         operations = optimizer.operations + (settings.weight_decay > 0) + (correction.operations() if correction else 0)
@@ -158,6 +164,25 @@ class ClientLocal:
         epochs = [permutation(generator, len(self.labels)) for _ in range(self.settings.epochs)]
         return torch.from_numpy(np.stack(epochs))
 
+    def _augment(self) -> Callable[[Inputs, int], Inputs] | None:
+        """The change of this training's batches, its draws a function of seed, round, exchange, client, training and
+        step alone."""
+        settings, keys = self.settings, (self.round, self._job.client, self.exchange, self._trainings)
+        if isinstance(settings.augment, NoAugment):
+            return None
+
+        def changed(x: Inputs, step: int) -> Inputs:
+            rng = stream(settings.seed, "augment", *keys, step)
+            new = settings.augment(placed(x, torch.device("cpu")), rng)  # the same draws and arithmetic for any device
+            if count_of(new) != count_of(x) or InputSpec.of(new) != InputSpec.of(x):
+                raise UserError(
+                    f"augment made {count_of(new)} samples of {InputSpec.of(new)} of {count_of(x)} of "
+                    f"{InputSpec.of(x)}; accepted: the same shape and type"
+                )
+            return placed(new, self._flat.device)
+
+        return changed
+
     def _first_state(self) -> Vectors:
         """The optimizer's state before the first step: new, or what this training of the last round left.
 
@@ -165,7 +190,7 @@ class ClientLocal:
         """
         self._trainings += 1
         kept = {
-            name.removeprefix(self._prefix): vector.clone()
+            name.removeprefix(self._prefix): vector.to(self._flat.device, copy=True)
             for name, vector in self._job.memory.optimizer.items()
             if name.startswith(self._prefix)
         }
@@ -173,7 +198,7 @@ class ClientLocal:
 
     def _keep_state(self, state: Vectors) -> None:
         if self.settings.keep_optimizer_state:
-            self.optimizer_state |= {self._prefix + name: vector for name, vector in state.items()}
+            self.optimizer_state |= {self._prefix + name: vector.to("cpu") for name, vector in state.items()}
 
     @property
     def _prefix(self) -> str:
@@ -186,21 +211,22 @@ class ClientLocal:
     def logits(self, model: Mapping[str, Tensor]) -> Tensor:
         return self._frozen(model, self._trainer.outputs)
 
-    def _frozen(self, model: Mapping[str, Tensor], look: Callable[[Tensor], Tensor]) -> Tensor:
+    def _frozen(self, model: Mapping[str, Tensor], look: Callable[[Inputs], Tensor]) -> Tensor:
         """What is seen of a model that is not trained, over all local samples."""
         self._trainer.load(model)
         self.macs += self._cost.forward * len(self.labels)
-        return torch.cat([look(x) for x in torch.split(self._x, FROZEN_BATCH)])
+        return torch.cat([look(x) for x in pieces(self._x, FROZEN_BATCH)])
 
     def gradient(self, model: Mapping[str, Tensor]) -> Tensor:
-        """Σ over fixed chunks of the summed loss' gradient, divided by n_k; plus λw."""
+        """Σ over fixed chunks of the summed loss' gradient, divided by what it is a mean over (n_k); plus λw."""
         flat = self._flat
         self._trainer.load(model)
         flat.g.zero_()
-        for x, y in zip(torch.split(self._x, FROZEN_BATCH), torch.split(self.labels, FROZEN_BATCH), strict=True):
+        for x, y in zip(pieces(self._x, FROZEN_BATCH), torch.split(self.labels, FROZEN_BATCH), strict=True):
             self._trainer.add_gradient(x, y)
         self.macs += self._cost.training * len(self.labels)
-        return axpy(flat.g / len(self.labels), self.settings.weight_decay, flat.w)
+        mean = flat.g / (self.settings.task.count(self.labels) or 1)
+        return axpy(mean.to("cpu"), self.settings.weight_decay, flat.w.to("cpu"))
 
 
 def perform(

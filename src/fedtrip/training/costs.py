@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from fedtrip.inputs import SampleShape, outputs_of, spec_of
 from fedtrip.methods.interface import CostSymbols, Method
 
 
@@ -32,27 +33,32 @@ class PassCost:
     training: int
 
 
-def pass_cost(module: nn.Module, sample_shape: tuple[int, ...]) -> PassCost:
+def pass_cost(module: nn.Module, inputs: SampleShape) -> PassCost:
     """Count on a batch of two (BatchNorm refuses one) of a copy of the module."""
     module = copy.deepcopy(module)
-    x = torch.zeros(2, *sample_shape)
-    with torch.random.fork_rng(devices=[]), _in_single_operations():
+    x = spec_of(inputs).zeros(2)
+    with torch.random.fork_rng(devices=[]), _in_single_operations(module):
         with _FlopCounter() as forward, torch.no_grad():
-            module.eval()(x)
+            outputs_of(module.eval(), x)
         with _FlopCounter() as training:
-            module.train()(x).sum().backward()  # of any loss: only products of matrices count
+            loss = outputs_of(module.train(), x).sum()  # any loss will do: only products of matrices count
+            loss.backward()  # type: ignore[no-untyped-call]
     return PassCost(forward.flops // 4, training.flops // 4)
 
 
 @contextmanager
-def _in_single_operations() -> Iterator[None]:
-    """Transformers layer by layer: in evaluation torch has one operation for a whole layer, with nested tensors."""
-    before = torch.backends.mha.get_fastpath_enabled()
+def _in_single_operations(module: nn.Module) -> Iterator[None]:
+    """Product by product. torch has one operation for a whole layer of a transformer in evaluation, with nested
+    tensors, and oneDNN one for a whole layer of an LSTM; the table of formulas knows neither."""
+    before = torch.backends.mha.get_fastpath_enabled(), torch._C._get_mkldnn_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
+    if any(isinstance(layer, nn.RNNBase) for layer in module.modules()):
+        torch._C._set_mkldnn_enabled(False)  # `torch.backends.mkldnn.flags` warns of GPUs
     try:
         yield
     finally:
-        torch.backends.mha.set_fastpath_enabled(before)
+        torch.backends.mha.set_fastpath_enabled(before[0])
+        torch._C._set_mkldnn_enabled(before[1])
 
 
 class _FlopCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]

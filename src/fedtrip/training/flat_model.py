@@ -8,11 +8,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from fedtrip.inputs import Inputs, SampleShape, outputs_of, spec_of
 from fedtrip.layout import Layout, Part, in_order
 from fedtrip.models.chain import Chain
 from fedtrip.training.accelerate import accelerate, plain_copy
 from fedtrip.training.lazy_memory import LazyVector, give_back_freed
 from fedtrip.vectors import Vectors
+
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -35,24 +38,35 @@ class FlatModel:
     floating-point ones as `buffers`, integer ones as `counters`; the others are reset whenever a model is loaded,
     so that nothing passes from one client to the next.
 
-    Without `chain` the copy is made faster for inputs of `sample_shape` (see `fedtrip.training.accelerate`), and
+    Without `chain` the copy is made faster for such `inputs` (see `fedtrip.training.accelerate`), and
     weights lie in w in the order in which torch's products are fastest; `watched` names a layer whose output somebody
     looks at. With it they lie as the native engine wants them, which then computes in the module's place.
+
+    On another `device` than the CPU the module, w and g are there; models are loaded from the CPU and given back to it.
     """
 
     def __init__(
         self,
         module: nn.Module,
-        sample_shape: tuple[int, ...],
+        inputs: SampleShape,
         watched: str | None = None,
         chain: Chain | None = None,
+        device: torch.device = CPU,
     ) -> None:
-        accelerated = accelerate(module, sample_shape, watched) if chain is None else plain_copy(module, chain.orders)
+        accelerated = (
+            accelerate(module, spec_of(inputs), watched) if chain is None else plain_copy(module, chain.orders)
+        )
         self.module, self.prepared, self.changes = accelerated.module, accelerated.prepared, accelerated.changes
+        self.device = device
+        if device != CPU:
+            self.module.to(device)
         named = [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
         size = sum(parameter.numel() for _, parameter in named)
-        self._vectors = LazyVector(size), LazyVector(size)
-        self.w, self.g = (vector.tensor for vector in self._vectors)
+        self._vectors = (LazyVector(size), LazyVector(size)) if device == CPU else ()
+        if self._vectors:
+            self.w, self.g = (vector.tensor for vector in self._vectors)
+        else:
+            self.w, self.g = (torch.zeros(size, device=device) for _ in range(2))
         self._places: dict[str, _Place] = {}
         start = 0
         for name, parameter in named:
@@ -92,19 +106,19 @@ class FlatModel:
                 start = stop
         return Layout(parts)
 
-    def logits(self, x: Tensor) -> Tensor:
+    def logits(self, x: Inputs) -> Tensor:
         """The module's outputs for inputs that nobody else may see changed; the mode is the module's."""
-        outputs: Tensor = self.module(self.prepared(x))
-        return outputs
+        return outputs_of(self.module, self.prepared(x))
 
     def model(self) -> Vectors:
         """A copy of the current model as named vectors."""
         give_back_freed(self.w)
-        return {"w": self.w.clone(), **_buffer_vectors([*self._floats, *self._integers])}
+        w = self.w.clone() if self.device == CPU else self.w.to(CPU)
+        return {"w": w, **_buffer_vectors([*self._floats, *self._integers])}
 
     def model_of(self, module: nn.Module) -> Vectors:
         """The model that another module of the same kind holds, such as the one this is a copy of."""
-        w = torch.empty_like(self.w)
+        w = torch.empty(self.w.shape)
         trained = (parameter for parameter in module.parameters() if parameter.requires_grad)
         for place, parameter in zip(self._places.values(), trained, strict=True):
             place.of(w).copy_(parameter.detach())
@@ -136,15 +150,16 @@ class FlatModel:
             vector.give_back()
 
     def state_dict(self, model: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The module's state dict with this model in it, each tensor contiguous and its own."""
+        """The module's state dict with this model in it, each tensor on the CPU, contiguous and its own."""
         self.load(model)
-        return {name: value.detach().clone().contiguous() for name, value in self.module.state_dict().items()}
+        state = self.module.state_dict()
+        return {name: value.detach().to(CPU, copy=True).contiguous() for name, value in state.items()}
 
 
 def _buffer_vectors(buffers: Sequence[Tensor]) -> Vectors:
     """Buffers one after the other: floating-point ones and integer ones in a vector each, if there are any."""
-    floats = [b.detach().reshape(-1).to(torch.float32) for b in buffers if b.is_floating_point()]
-    integers = [b.reshape(-1).to(torch.int64) for b in buffers if not b.is_floating_point()]
+    floats = [b.detach().reshape(-1).to(CPU, torch.float32) for b in buffers if b.is_floating_point()]
+    integers = [b.reshape(-1).to(CPU, torch.int64) for b in buffers if not b.is_floating_point()]
     return {
         **({"buffers": torch.cat(floats)} if floats else {}),
         **({"counters": torch.cat(integers)} if integers else {}),

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
 
+from fedtrip.inputs import Inputs
 from fedtrip.methods.interface import Affine, Batch, BatchGradient, ClosedLoss, ExtraLoss
 from fedtrip.models.chain import Chain
 from fedtrip.native.chain import Mode, check_rows
 from fedtrip.native.chain import Sgd as NativeSgd
 from fedtrip.optimizers.sgd import Sgd
 from fedtrip.tasks.classification import Classification
-from fedtrip.tasks.interface import Sums, Task
+from fedtrip.tasks.interface import Sums, Task, has_closed_gradient
 from fedtrip.training.flat_model import FlatModel
 from fedtrip.training.trainer import Training
 
@@ -34,19 +36,20 @@ class NativeScorer:
         self._chain = chain.native()
         self._w = flat.w
         # only where the task has not its own
-        self._counts_hits = type(task).sums is Classification.sums
+        self._hits = task if _is_cross_entropy(task) and type(task).sums is Classification.sums else None
 
     def load(self, model: Mapping[str, Tensor]) -> None:
         self._w = self._flat.in_orders(model["w"], self._orders)
 
-    def outputs(self, x: Tensor) -> Tensor:
-        return self._chain.forward(self._w, x.contiguous())[0]
+    def outputs(self, x: Inputs) -> Tensor:
+        return self._chain.forward(self._w, _numbers(x))[0]
 
-    def sums(self, x: Tensor, y: Tensor) -> Sums:
-        if not self._counts_hits:
+    def sums(self, x: Inputs, y: Tensor) -> Sums:
+        if self._hits is None:
             return self._task.sums(self.outputs(x), y)
-        loss, hits = self._chain.evaluate(self._w, x.contiguous(), y)
-        return {"accuracy": hits, "loss": loss}
+        loss, hits = self._chain.evaluate(self._w, _numbers(x), y)
+        further = self._hits.further_sums(self.outputs(x), y) if self._hits.has_further_sums else {}
+        return {"accuracy": hits, "loss": loss, **further}
 
 
 class NativeTrainer(NativeScorer):
@@ -55,31 +58,35 @@ class NativeTrainer(NativeScorer):
     def __init__(self, flat: FlatModel, chain: Chain, task: Task) -> None:
         super().__init__(flat, chain, task)
         self._tapped = chain.tap is not None
-        self._has_cross_entropy = type(task).loss is Classification.loss
-        self._sums_cross_entropy = type(task).summed_loss is Classification.summed_loss
+        is_cross_entropy = _is_cross_entropy(task)
+        self._has_cross_entropy = is_cross_entropy and type(task).loss is Classification.loss
+        self._sums_cross_entropy = is_cross_entropy and type(task).summed_loss is Classification.summed_loss
+        self._has_closed_gradient = has_closed_gradient(task)
 
     def load(self, model: Mapping[str, Tensor]) -> None:
         self._flat.load(model)
 
     def train(self, training: Training) -> None:
-        """K steps; with SGD on the cross entropy and an affine correction all of them are one call of the engine."""
-        training = replace(training, x=training.x.contiguous())
+        """K steps; with SGD on the cross entropy, an affine correction and inputs as they are, all of them are one call
+        of the engine."""
+        x = _numbers(training.x)
+        training = replace(training, x=x)
         sgd = self._plain_sgd(training)
-        if sgd is None or training.extra_loss is not None or not self._has_cross_entropy:
+        in_python = training.extra_loss is not None or training.augment is not None
+        if sgd is None or in_python or not self._has_cross_entropy:
             self._step_by_step(training, sgd)
             return
         self._chain.train(
-            self._flat.w, training.state.get("momentum"), training.x, training.y, training.order, training.batch_size,
+            self._flat.w, training.state.get("momentum"), x, training.y, training.order, training.batch_size,
             sgd, training.dropout_key,
         )  # fmt: skip
 
     def _step_by_step(self, training: Training, sgd: NativeSgd | None) -> None:
-        """Each step on its own, because Python has a say in the gradient or in what becomes of it."""
-        check_rows(training.order, len(training.x))
+        """Each step on its own, because Python has a say in the inputs, the gradient or in what becomes of it."""
+        check_rows(training.order, len(training.y))
         if self._has_cross_entropy:
-            self._chain.check_labels(training.y, len(training.x))
-        batches = (rows for epoch in training.order for rows in torch.split(epoch, training.batch_size))
-        for step, rows in enumerate(batches):
+            self._chain.check_labels(training.y, len(training.y))
+        for step, rows in training.batches():
             self._batch_gradient(training, rows, step)
             self._step(training, sgd)
 
@@ -111,8 +118,10 @@ class NativeTrainer(NativeScorer):
     def _batch_gradient(self, training: Training, rows: Tensor, step: int) -> None:
         """Write the gradient of a batch's loss and of the method's extra loss into g."""
         w, tapped = self._flat.w, self._tapped and training.extra_loss is not None
+        # rows of x are read where they lie, without a copy
+        x, places = (training.x, rows) if training.augment is None else (training.batch(rows, step), None)
         outputs, representation = self._chain.forward(
-            w, training.x, rows, mode=Mode.TRAINING, key=training.dropout_key, step=step, tap=tapped
+            w, _numbers(x), places, mode=Mode.TRAINING, key=training.dropout_key, step=step, tap=tapped
         )
         d_outputs, d_representation = self._loss_gradient(training, outputs, rows), None
         if training.extra_loss is not None:
@@ -127,12 +136,15 @@ class NativeTrainer(NativeScorer):
         """The gradient of the task's loss of a batch at the outputs."""
         if self._has_cross_entropy:
             return self._chain.softmax_gradient(outputs, training.y, rows, 1 / len(rows))
+        y = training.y.index_select(0, rows)
+        if self._has_closed_gradient:
+            return self._task.summed_gradient(outputs, y).mul_(1 / (self._task.count(y) or 1))
         with torch.enable_grad():
             leaf = outputs.detach().requires_grad_()
-            return _gradient_at(leaf, self._task.loss(leaf, training.y.index_select(0, rows)))
+            return _gradient_at(leaf, self._task.loss(leaf, y))
 
-    def add_gradient(self, x: Tensor, y: Tensor) -> None:
-        parts = zip(torch.split(x.contiguous(), GRADIENT_BATCH), torch.split(y, GRADIENT_BATCH), strict=True)
+    def add_gradient(self, x: Inputs, y: Tensor) -> None:
+        parts = zip(torch.split(_numbers(x), GRADIENT_BATCH), torch.split(y, GRADIENT_BATCH), strict=True)
         for some, goals in parts:
             self._add_gradient_of_part(some, goals)
 
@@ -141,21 +153,35 @@ class NativeTrainer(NativeScorer):
         if self._sums_cross_entropy:
             self._chain.check_labels(y, len(x))
             d_outputs = self._chain.softmax_gradient(outputs, y, None, 1.0)
+        elif self._has_closed_gradient:
+            d_outputs = self._task.summed_gradient(outputs, y)
         else:
             leaf = outputs.requires_grad_()
             d_outputs = _gradient_at(leaf, self._task.summed_loss(leaf, y))
         self._chain.backward(d_outputs, None, self._flat.g, accumulate=True)
 
-    def representations(self, x: Tensor) -> Tensor:
-        representation = self._chain.forward(self._flat.w, x.contiguous(), tap=True)[1]
+    def representations(self, x: Inputs) -> Tensor:
+        representation = self._chain.forward(self._flat.w, _numbers(x), tap=True)[1]
         assert representation is not None
         return representation
 
 
+def _is_cross_entropy(task: Task) -> TypeGuard[Classification]:
+    """Whether the task's loss, unless a subclass has its own, is the plain cross entropy."""
+    return isinstance(task, Classification) and task.is_plain
+
+
+def _numbers(x: Inputs) -> Tensor:
+    """The only input of a chain, as the engine reads it."""
+    assert isinstance(x, Tensor)
+    return x.contiguous()
+
+
 def extra_gradient(extra_loss: ExtraLoss, batch: Batch) -> BatchGradient:
     """The gradient of a method's extra loss by outputs and representation: its own closed form, or autograd's."""
-    if isinstance(extra_loss, ClosedLoss):
-        return extra_loss.gradient(batch)
+    closed: ClosedLoss | None = extra_loss if hasattr(extra_loss, "gradient") else None  # isinstance is slower by far
+    if closed is not None:
+        return closed.gradient(batch)
     with torch.enable_grad():
         logits = batch.logits.detach().requires_grad_()
         representation = None if batch.representation is None else batch.representation.detach().requires_grad_()

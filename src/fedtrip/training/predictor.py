@@ -23,7 +23,9 @@ class Predictor(nn.Module):
         self.register_buffer("std", torch.tensor(std, dtype=torch.float32))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The module's output for raw inputs (n, ...)."""
+        """The module's output for raw inputs (n, ...); token ids are taken as they are."""
+        if not x.is_floating_point() and x.dtype != torch.uint8:
+            return self.module(x)  # type: ignore[no-any-return]
         scale = 255.0 if x.dtype == torch.uint8 else 1.0
         mean, std = self.mean * scale, self.std * scale
         if len(mean) > 1:  # one for each channel, which is dimension 1

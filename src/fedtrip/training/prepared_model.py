@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+import torch
+
 from fedtrip.experiment.compute import chain_for
 from fedtrip.experiment.federation import Federation
 from fedtrip.native.library import kernels
@@ -35,15 +37,16 @@ class PreparedModel:
         """Of this federation's module, computed as its experiment says."""
         experiment, module, task = federation.experiment, federation.module, federation.rules.task
         tapped, representation = federation.method.needs_representation, experiment.representation
-        shape = federation.dataset.sample_shape
-        cost = pass_cost(module, shape)  # first: its copy is gone when the flat model is made
-        chain = chain_for(experiment.compute, module, shape, tapped=tapped, representation=representation)
+        inputs = federation.dataset.inputs
+        cost = pass_cost(module, inputs)  # first: its copy is gone when the flat model is made
+        chain = chain_for(experiment.compute, module, inputs, tapped=tapped, representation=representation)
         if chain is not None and experiment.compute == "native":
-            flat = FlatModel(module, shape, chain=chain)
+            flat = FlatModel(module, inputs, chain=chain)
             give_back_freed(flat.w)
             native = NativeTrainer(flat, chain, task)
             return cls(flat, cost, native, native, (f"native chain: {chain}",), kernels())
-        flat = FlatModel(module, shape, representation if tapped else None)
+        device = torch.device(experiment.device)
+        flat = FlatModel(module, inputs, representation if tapped else None, device=device)
         give_back_freed(flat.w)
         by_torch = TorchTrainer(flat, task, tapped=tapped, representation=representation)
         if chain is None:

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from fedtrip.inputs import Inputs, pieces
 from fedtrip.methods.interface import Affine, Batch, Correction
 from fedtrip.models.representation import Tap
 from fedtrip.optimizers._clip import Clip
 from fedtrip.tasks.interface import Sums, Task
+from fedtrip.training.device import deterministic, seed_dropout
 from fedtrip.training.flat_model import FlatModel
 from fedtrip.training.trainer import FROZEN_BATCH, Training
+
+
+@dataclass(frozen=True)
+class OnTheCpu:
+    """A correction of a user's own, whose vectors are on the CPU, for vectors that are not."""
+
+    correction: Correction
+
+    def add_to(self, h: Tensor, w_k: Tensor) -> None:
+        change = torch.zeros(h.shape)
+        self.correction.add_to(change, w_k.to("cpu"))
+        h.add_(change.to(h.device))
+
+    def operations(self) -> int:
+        return self.correction.operations()
 
 
 class TorchTrainer:
@@ -34,21 +52,34 @@ class TorchTrainer:
         linear = affine.a if affine is not None and training.clip is None else 0.0
         tap = Tap(flat.module, self._representation) if training.extra_loss and self._tapped else None
         flat.module.train()
-        torch.default_generator.manual_seed(training.dropout_key)  # dropout's
+        seed_dropout(training.dropout_key, flat.device)
+        training = replace(training, order=training.order.to(flat.device), correction=self._there(training.correction))
         try:
-            for rows in (rows for epoch in training.order for rows in torch.split(epoch, training.batch_size)):
-                if training.clip is None:
-                    self._direction(training, rows, training.correction, tap)
-                else:
-                    self._clipped_direction(training.clip, training, rows, tap)
-                training.optimizer.step(
-                    flat.w, flat.g, training.state, lr=training.lr, linear=linear, decay=training.decay
-                )
+            with deterministic(flat.device):
+                for step, rows in training.batches():
+                    if training.clip is None:
+                        self._direction(training, rows, step, training.correction, tap)
+                    else:
+                        self._clipped_direction(training.clip, training, rows, step, tap)
+                    training.optimizer.step(
+                        flat.w, flat.g, training.state, lr=training.lr, linear=linear, decay=training.decay
+                    )
         finally:
             if tap is not None:
                 tap.remove()
 
-    def _direction(self, training: Training, rows: Tensor, correction: Correction | None, tap: Tap | None) -> None:
+    def _there(self, correction: Correction | None) -> Correction | None:
+        """The correction where the vectors are; one that is not affine has a say on the CPU."""
+        device = self._flat.device
+        if correction is None or device.type == "cpu":
+            return correction
+        if isinstance(correction, Affine):
+            return replace(correction, c=None if correction.c is None else correction.c.to(device))
+        return OnTheCpu(correction)
+
+    def _direction(
+        self, training: Training, rows: Tensor, step: int, correction: Correction | None, tap: Tap | None
+    ) -> None:
         """Write g + correction into the gradient vector; of an affine correction only its constant c."""
         flat, g = self._flat, self._flat.g
         if isinstance(correction, Affine) and correction.c is not None:
@@ -58,16 +89,16 @@ class TorchTrainer:
         if correction is not None and not isinstance(correction, Affine):
             correction.add_to(g, flat.w)
         y = training.y.index_select(0, rows)
-        outputs = flat.module(flat.prepared(training.x.index_select(0, rows)))
+        outputs = flat.logits(training.batch(rows, step))
         loss = self._task.loss(outputs, y)
         if training.extra_loss is not None:
             loss = loss + training.extra_loss(Batch(rows, y, outputs, tap.take() if tap else None))
         loss.backward()  # type: ignore[no-untyped-call]
 
-    def _clipped_direction(self, clip: Clip, training: Training, rows: Tensor, tap: Tap | None) -> None:
+    def _clipped_direction(self, clip: Clip, training: Training, rows: Tensor, step: int, tap: Tap | None) -> None:
         """The same with all of the correction, and cut to length: the gradient alone, or what is left in the end."""
         g = self._flat.g
-        self._direction(training, rows, None, tap)
+        self._direction(training, rows, step, None, tap)
         if clip.of == "gradient":
             clip.cut(g)
         if training.correction is not None:
@@ -75,22 +106,23 @@ class TorchTrainer:
         if clip.of == "step":
             clip.cut(g)
 
-    def add_gradient(self, x: Tensor, y: Tensor) -> None:
+    def add_gradient(self, x: Inputs, y: Tensor) -> None:
         self._flat.module.eval()
-        loss = self._task.summed_loss(self._flat.module(self._flat.prepared(x)), y)
-        loss.backward()  # type: ignore[no-untyped-call]
+        with deterministic(self._flat.device):
+            loss = self._task.summed_loss(self._flat.logits(x), y)
+            loss.backward()  # type: ignore[no-untyped-call]
 
-    def outputs(self, x: Tensor) -> Tensor:
+    def outputs(self, x: Inputs) -> Tensor:
         self._flat.module.eval()
         with torch.no_grad():
             return self._flat.logits(x)
 
-    def representations(self, x: Tensor) -> Tensor:
+    def representations(self, x: Inputs) -> Tensor:
         with Tap(self._flat.module, self._representation) as tap:
             self.outputs(x)
             return tap.take()
 
-    def sums(self, x: Tensor, y: Tensor) -> Sums:
+    def sums(self, x: Inputs, y: Tensor) -> Sums:
         with torch.inference_mode():
-            outputs = torch.cat([self.outputs(part) for part in torch.split(x, FROZEN_BATCH)])
-            return self._task.sums(outputs, y)
+            outputs = torch.cat([self.outputs(part) for part in pieces(x, FROZEN_BATCH)])
+            return self._task.sums(outputs.to("cpu"), y.to("cpu"))

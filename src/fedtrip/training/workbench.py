@@ -6,13 +6,17 @@ import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor
 
 from fedtrip.experiment.federation import Federation
+from fedtrip.inputs import Inputs, size_of, sliced, taken
 from fedtrip.layout import Travelling
+from fedtrip.partitions.interface import Partition, seen_by
 from fedtrip.tasks.interface import Sums
 from fedtrip.training.client import ClientLocal, Job, LocalSettings, Outcome, perform
+from fedtrip.training.device import placed
 from fedtrip.training.lazy_memory import give_back_freed
 from fedtrip.training.prepared_model import PreparedModel
 from fedtrip.training.trainer import FROZEN_BATCH
@@ -24,13 +28,18 @@ CACHED_BYTES = 128 * 2**20
 """Normalised inputs of recent clients that a process keeps, so that a federation of few clients prepares them once."""
 
 
+Part = Literal["test", "validation", "train"]
+
+
 @dataclass(frozen=True)
 class Question:
-    """How good a model is on some samples: the whole test set, or a client's own training samples."""
+    """How good a model is on some samples: those of the server, or a client's own."""
 
     model: Vectors
     client: int | None = None
-    """the client whose training samples are meant; None for the test set"""
+    """the client whose samples are meant; None for the server's"""
+    part: Part = "test"
+    """which of them; the server has none to train on"""
 
 
 class Workbench:
@@ -56,14 +65,18 @@ class Workbench:
             clip=federation.rules.clip,
             codec=federation.rules.upload_codec,
             task=federation.rules.task,
+            augment=federation.rules.augment,
             classes=federation.dataset.classes,
         )
-        self._cache: OrderedDict[int, tuple[Tensor, Tensor]] = OrderedDict()
+        self._held_out = federation.held_out
+        self._cache: OrderedDict[tuple[Part, int | None], tuple[Inputs, Tensor]] = OrderedDict()
         self._cached_bytes = 0
+        assert self._dataset.test_inputs is not None
+        self._test = placed(self._dataset.test_inputs, prepared.flat.device), self._dataset.y_test
 
     def client(self, job: Job) -> Outcome:
         """Do one client's part of an exchange."""
-        x, y = self._samples(job.client)
+        x, y = self._samples("train", job.client)
         local = ClientLocal(self._model, self._first, x, y, self._settings, job)
         return perform(self._method, job, local, self._travelling, self._first)
 
@@ -73,20 +86,25 @@ class Workbench:
 
     def blocks(self, question: Question) -> range:
         """The blocks in which a question's samples are scored."""
-        samples = len(self._dataset.y_test) if question.client is None else self._partition.samples(question.client)
-        return range(math.ceil(samples / EVALUATION_BLOCK))
+        return range(math.ceil(self._count(question) / EVALUATION_BLOCK))
+
+    def _count(self, question: Question) -> int:
+        """How many samples a question is about."""
+        held_out, client = self._held_out, question.client
+        if client is not None:
+            return self._shares(question.part).samples(client)
+        if question.part == "test":
+            return len(self._dataset.y_test)
+        assert held_out.validation is not None
+        return len(held_out.validation)
 
     def score(self, question: Question, blocks: Sequence[int]) -> list[Sums]:
         """What these blocks of the question's samples add to the task's scores."""
-        if question.client is None:
-            inputs, goals = self._dataset.test_inputs, self._dataset.y_test
-            assert inputs is not None
-        else:
-            inputs, goals = self._samples(question.client)
+        inputs, goals = self._samples(question.part, question.client)
         scorer = self._model.scorer
         scorer.load(question.model)
         rows = [slice(block * EVALUATION_BLOCK, (block + 1) * EVALUATION_BLOCK) for block in blocks]
-        return [scorer.sums(inputs[block], goals[block]) for block in rows]
+        return [scorer.sums(sliced(inputs, block), goals[block]) for block in rows]
 
     def give_back(self) -> None:
         """Free the memory of the module's vectors until the next work: nothing of them is needed for it."""
@@ -96,16 +114,41 @@ class Workbench:
         """Free what the last work left behind."""
         give_back_freed(self._model.flat.w)
 
-    def _samples(self, client: int) -> tuple[Tensor, Tensor]:
-        """A client's normalised inputs and its labels, kept for its next turn as long as there is room."""
-        if client in self._cache:
-            self._cache.move_to_end(client)
-            return self._cache[client]
-        rows = self._partition.share(client)
-        x, y = self._dataset.normalised(self._dataset.x_train[rows]), self._dataset.y_train[rows]
-        self._cache[client] = x, y
-        self._cached_bytes += x.nbytes
+    def _samples(self, part: Part, client: int | None) -> tuple[Inputs, Tensor]:
+        """Normalised inputs and targets, kept for the next turn as long as there is room."""
+        if client is None and part == "test":
+            return self._test
+        key = part, client
+        if key in self._cache:
+            self._cache.move_to_end(key)
+            return self._cache[key]
+        device = self._model.flat.device
+        x, y = self._drawn(part, client)
+        x, y = placed(x, device), y.to(device)
+        self._cache[key] = x, y
+        self._cached_bytes += size_of(x)
         while self._cached_bytes > CACHED_BYTES:
             _, (oldest, _) = self._cache.popitem(last=False)
-            self._cached_bytes -= oldest.nbytes
+            self._cached_bytes -= size_of(oldest)
         return x, y
+
+    def _drawn(self, part: Part, client: int | None) -> tuple[Inputs, Tensor]:
+        """A client's samples, or the server's for validation."""
+        dataset, held_out = self._dataset, self._held_out
+        if client is None:
+            assert held_out.validation is not None
+            rows = held_out.validation
+        else:
+            rows = self._shares(part).share(client)
+        if part == "test" and held_out.tests_are_of_test_set:
+            assert dataset.test_inputs is not None
+            return taken(dataset.test_inputs, rows), dataset.y_test[rows]
+        x = dataset.normalised(taken(dataset.x_train, rows))
+        return x if client is None else seen_by(self._partition, client, rows, x), dataset.y_train[rows]
+
+    def _shares(self, part: Part) -> Partition:
+        """The clients' samples of one kind."""
+        held_out = self._held_out
+        shares = {"train": self._partition, "validation": held_out.client_validation, "test": held_out.own_tests}[part]
+        assert shares is not None
+        return shares

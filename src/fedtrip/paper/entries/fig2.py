@@ -21,6 +21,7 @@ from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
 from fedtrip.figures.drawing import STYLE, save_both
 from fedtrip.files.atomic import write_json
+from fedtrip.inputs import sliced
 from fedtrip.models import build_model
 from fedtrip.models.representation import Tap
 from fedtrip.one_thread import one_thread
@@ -110,7 +111,7 @@ def _points(work: Path, data_dir: Path | None, step: OnStep) -> dict[str, Any]:
 def _panel(path: Path, dataset: DataSet) -> dict[str, Any]:
     from sklearn.manifold import TSNE
 
-    module = build_model("cnn", dataset.sample_shape, dataset.classes, seed=0)
+    module = build_model("cnn", dataset.inputs, dataset.classes, seed=0)
     module.load_state_dict(read_model(path))
     features, predicted = _representations(module, dataset)
     labels = dataset.y_test[:IMAGES].numpy()
@@ -125,7 +126,7 @@ def _panel(path: Path, dataset: DataSet) -> dict[str, Any]:
 
 def _representations(module: nn.Module, dataset: DataSet) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     with Tap(module.eval()) as tap, torch.inference_mode():
-        logits = module(dataset.normalised(dataset.x_test[:IMAGES]))
+        logits = module(dataset.normalised(sliced(dataset.x_test, slice(IMAGES))))
         return tap.take().numpy(), logits.argmax(1).numpy()
 
 

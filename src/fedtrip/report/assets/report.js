@@ -175,6 +175,23 @@
     }];
   }
 
+  function confusion(part, state) {
+    const counts = part.variants.find((v) => v.label === state.confused).confusion, classes = counts.length;
+    const shares = counts.map((row) => row.map((count) => count / Math.max(1, row.reduce((sum, one) => sum + one, 0))));
+    const few = classes <= (narrow() ? 10 : 20);
+    return [[{
+      type: "heatmap", z: shares, text: counts, xgap: 2, ygap: 2, zmin: 0, zmax: 1, showscale: !narrow(),
+      colorscale: [[0, style("--low")], [1, style("--high")]],
+      colorbar: { title: { text: "share", font: { size: 12 } }, tickformat: ".0%", thickness: 10, outlinewidth: 0, len: 0.9 },
+      texttemplate: few ? "%{text}" : "", textfont: { size: narrow() ? 9 : 12, color: style("--text") },
+      hovertemplate: "class %{y} taken for %{x}: %{text} samples, %{z:.1%}<extra></extra>",
+    }], {
+      height: Math.min(90 + 30 * Math.max(classes, 4), 640),
+      xaxis: { ...title("predicted class"), showgrid: false, dtick: classes <= 20 ? 1 : undefined },
+      yaxis: { ...title("class"), showgrid: false, autorange: "reversed", dtick: classes <= 20 ? 1 : undefined },
+    }];
+  }
+
   const states = [];
   function drawPart(number) {
     const part = parts[number], state = states[number];
@@ -184,6 +201,7 @@
     draw(chart("final"), ...finalScore(part, state));
     draw(chart("fairness"), ...fairness(part, state));
     if (chart("labels")) draw(chart("labels"), ...labels(part, state));
+    if (chart("confusion")) draw(chart("confusion"), ...confusion(part, state));
   }
   const drawAll = () => { states.forEach((_, number) => drawPart(number)); swatches(); };
 
@@ -226,6 +244,10 @@
       state.seed = event.target.value;
       drawPart(number);
     });
+    section.querySelector(".confused")?.addEventListener("change", (event) => {
+      state.confused = event.target.value;
+      drawPart(number);
+    });
   }
 
   function sortable(table) {
@@ -260,7 +282,10 @@
   window.addEventListener("beforeprint", () => { onScreen = root.dataset.theme; printing = true; setTheme("light"); });
   window.addEventListener("afterprint", () => { printing = false; setTheme(onScreen); });
 
-  parts.forEach((part) => states.push({ x: "rounds", hidden: new Set(), seed: Object.keys(part.labels)[0] }));
+  parts.forEach((part) => states.push({
+    x: "rounds", hidden: new Set(), seed: Object.keys(part.labels)[0],
+    confused: part.variants.find((v) => v.confusion)?.label,
+  }));
   document.querySelectorAll(".part").forEach((section) => chips(section, +section.dataset.part));
   document.querySelectorAll("table.sortable").forEach(sortable);
   setTheme(remembered());

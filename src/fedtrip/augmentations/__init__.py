@@ -1,0 +1,1 @@
+"""Augmentations: how the inputs of a training batch are changed at random."""
