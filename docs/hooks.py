@@ -16,6 +16,9 @@ ORDER: dict[str, dict[str, str]] = {
     "Start": {"Overview": "index.md", "Five minutes": "start.md", "The report": "report.md"},
     "Use it": {
         "Your own model and data": "own-model-and-data.md",
+        "Tasks": "tasks.md",
+        "Evaluation": "evaluation.md",
+        "Adapters on a frozen model": "lora.md",
         "Choosing a method": "choosing.md",
         "Adding a method": "add-a-method.md",
         "Reliability": "reliability.md",
@@ -25,6 +28,7 @@ ORDER: dict[str, dict[str, str]] = {
         "Experiments, runs, comparisons": "experiments.md",
         "One rule of each family": "rules.md",
         "The methods": "methods.md",
+        "The models": "models.md",
         "Costs": "costs.md",
         "Data": "data.md",
         "Reproducibility": "reproducibility.md",
