@@ -1,4 +1,4 @@
-"""Measure, and write results.json, scaling.png and README.md: `python -m bench [PART...] [--quick | --render]`."""
+"""Measure, and write results.json, README.md and a figure: `python -m bench [PART...] [--quick | --render]`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from bench.cases import CASES
 from bench.intervals import Interval
@@ -16,7 +15,7 @@ from bench.machine import cpu_name, settings
 from bench.memory import FEDERATIONS, peak_memory
 from bench.one_case import measured_apart
 from bench.prompt import seconds_of_compare
-from bench.report import in_readme, write_report
+from bench.report import Results, in_readme, scaling_figure, write_report
 from bench.scaling import draw_scaling, scaling
 from fedtrip.runs.result import versions
 
@@ -35,32 +34,43 @@ def main() -> None:
     chosen = parser.parse_args()
     folder = HERE.parent / "build" / "bench" if chosen.quick else HERE
     folder.mkdir(parents=True, exist_ok=True)
-    results = kept_results(folder / "results.json", to_render=chosen.render)
+    path = folder / "results.json"
+    machines = kept_results(path)
+    if chosen.render and not machines:
+        raise SystemExit(f"{path} holds no measurements of this benchmark; `make bench` makes them.")
     if not chosen.render:
+        results = of_this_machine(machines)
         for part in chosen.parts or (*CASES, *OTHERS):
-            measure(part, results, chosen.quick, folder)
-    if "scaling" in results:
-        draw_scaling(results["scaling"], folder / "scaling.png")
-    (folder / "README.md").write_text(write_report(results))
+            measure(part, results, chosen.quick)
+            path.write_text(json.dumps({"machines": machines}, indent=1) + "\n")  # at once: the whole takes an hour
+    for results in machines:
+        if "scaling" in results:
+            draw_scaling(results["scaling"], folder / scaling_figure(results))
+    (folder / "README.md").write_text(write_report(machines))
     if not chosen.quick:
         readme = HERE.parent / "README.md"
-        readme.write_text(in_readme(readme.read_text(), results))
+        readme.write_text(in_readme(readme.read_text(), machines))
     say(f"written: {folder / 'README.md'}")
 
 
-def kept_results(path: Path, *, to_render: bool) -> dict[str, Any]:
-    """What was measured before; to go on measuring nothing of another processor."""
+def kept_results(path: Path) -> list[Results]:
+    """What was measured before, a part for each processor."""
+    machines: list[Results] = json.loads(path.read_text()).get("machines", []) if path.exists() else []
+    return machines
+
+
+def of_this_machine(machines: list[Results]) -> Results:
+    """The part of this processor, a new one if there is none: nothing of two processors is mixed."""
     here = {"cpu": cpu_name(), "cores": len(os.sched_getaffinity(0))}
-    kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    if to_render:
-        if "cases" not in kept:
-            raise SystemExit(f"{path} holds no measurements of this benchmark; `make bench` makes them.")
-        return kept
-    return kept if {key: kept.get(key) for key in here} == here else {**here, "cases": {}}
+    for results in machines:
+        if {key: results.get(key) for key in here} == here:
+            return results
+    machines.append({**here, "cases": {}})
+    return machines[-1]
 
 
-def measure(part: str, results: dict[str, Any], quick: bool, folder: Path) -> None:
-    """One part, written at once: the whole takes more than an hour."""
+def measure(part: str, results: Results, quick: bool) -> None:
+    """One part, written into the results."""
     say(part)
     turns = QUICK_TURNS if quick else TURNS
     if part in CASES:
@@ -75,7 +85,6 @@ def measure(part: str, results: dict[str, Any], quick: bool, folder: Path) -> No
     else:
         results["scaling"] = scaling(1 if quick else 8)
     results["versions"] = versions()
-    (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
 
 
 def say(what: str) -> None:

@@ -23,25 +23,31 @@ SPEED = re.compile(r"(<!-- speed: written by `python -m bench --render` -->\n).*
 Results = dict[str, Any]
 
 
-def write_report(results: Results) -> str:
-    """bench/README.md, of those parts that were measured."""
-    sections = [_beginning(results)]
+def write_report(machines: Sequence[Results]) -> str:
+    """bench/README.md: how it is measured, and each processor's figures, of those parts that were measured."""
+    sections = [_beginning(), *(section for results in machines for section in _of_machine(results))]
+    return "\n\n".join("\n".join(section) for section in sections) + "\n"
+
+
+def _of_machine(results: Results) -> list[list[str]]:
+    sections = [_machine(results)]
     if results["cases"]:
         sections += [_bars(results), _rounds(results), _parts(results), _ways(results), _methods(results)]
         sections += [_layers(results)]
     sections += [_compare(results)] if "compare" in results else []
     sections += [_growth(results)] if "scaling" in results and "memory" in results else []
     sections += [_copies(results)] if "copies" in results else []
-    return "\n\n".join("\n".join(section) for section in sections) + "\n"
+    return sections
 
 
-def in_readme(readme: str, results: Results) -> str:
+def in_readme(readme: str, machines: Sequence[Results]) -> str:
     """The README with the speed that was measured in its place."""
-    return SPEED.sub(lambda found: found[1] + "\n" + speed(results) + "\n\n" + found[2], readme)
+    told = "\n\n".join(speed(results) for results in machines)
+    return SPEED.sub(lambda found: found[1] + "\n" + told + "\n\n" + found[2], readme)
 
 
 def speed(results: Results) -> str:
-    """The README's table."""
+    """The README's table of one processor."""
     rows = []
     for name, kernels, case in _measured(results):
         ratio, share = case["ratio"], case["share"]
@@ -52,8 +58,12 @@ def speed(results: Results) -> str:
     return "\n".join([f"CPU: {results['cpu']}.", "", *_table(head, rows)])
 
 
-def _beginning(results: Results) -> list[str]:
-    versions = results.get("versions", {})
+def scaling_figure(results: Results) -> str:
+    """The name of the file with a processor's figure of how cost grows."""
+    return f"scaling-{re.sub(r'[^a-z0-9]+', '-', results['cpu'].lower()).strip('-')}.png"
+
+
+def _beginning() -> list[str]:
     sizes = ", ".join(f"{TITLES[name]} {case.samples} and {case.test:,}" for name, case in CASES.items())
     return [
         "# Speed",
@@ -61,18 +71,27 @@ def _beginning(results: Results) -> list[str]:
         "Written by `make bench`; the numbers are in `results.json`, and `python -m bench --render` writes this page",
         "from them. What is compared was measured in turns in one process: absolute times say little on noisy",
         "machines. A figure is the median of the ratios of all turns with its 95 % interval (order statistics).",
+        "Each processor on which it was measured has its own part.",
         "",
-        f"CPU: {results['cpu']}, {results['cores']} cores. Kernels: with `avx512` every library takes the instructions",
-        f"that it finds fastest there (our engine: {_own_kernels(results)}); with `avx2` ATen, oneDNN, MKL and our",
-        "engine are limited to AVX2. Beside them stands what a 1024³ sgemm reaches there on one thread, in",
-        "multiply-adds a second, measured in the same turns.",
-        *([f"Versions: {', '.join(f'{k} {v}' for k, v in versions.items())}."] if versions else []),
+        "Kernels: with `avx512` every library takes the instructions that it finds fastest there; with `avx2` ATen,",
+        "oneDNN, MKL and our engine are limited to AVX2, or the processor has nothing beyond it. Beside them stands",
+        "what a 1024³ sgemm reaches there on one thread, in multiply-adds a second, measured in the same turns.",
         "",
         "The plain loop is [`plain.py`](plain.py): nn.Module, DataLoader (batch 50), optim.SGD, deepcopy, evaluation",
         "in batches of 1000 under no_grad, one thread, inputs normalised beforehand. fedtrip writes metrics and a",
         "checkpoint every round. 4 clients a round, one epoch, batch 50, FedAvg with momentum 0.9. Samples a client",
         f"and test images: {sizes}.",
-    ]  # fmt: skip
+    ]
+
+
+def _machine(results: Results) -> list[str]:
+    versions = results.get("versions", {})
+    return [
+        f"## {results['cpu']}, {results['cores']} cores",
+        "",
+        f"Kernels of our engine, where it was free to choose: {_own_kernels(results)}.",
+        *([f"Versions: {', '.join(f'{k} {v}' for k, v in versions.items())}."] if versions else []),
+    ]
 
 
 def _bars(results: Results) -> list[str]:
@@ -84,7 +103,7 @@ def _bars(results: Results) -> list[str]:
                 verdict(name, figure, case),
             ])  # fmt: skip
     text = [
-        "## What must be reached",
+        "### What must be reached",
         "",
         "A bar is missed only if the whole interval lies beyond it. Those of a whole round are meant for AVX2.",
         "",
@@ -114,7 +133,7 @@ def _rounds(results: Results) -> list[str]:
         "evaluation",
     ]
     text = [
-        "## A whole round against the plain loop, and its parts against sgemm",
+        "### A whole round against the plain loop, and its parts against sgemm",
         "",
         "*Training* and *evaluation*: the time that the round's multiply-adds would take at the speed of sgemm over",
         "the time that they took, with one worker. *Compute* is what `auto` chose: native, torch, or",
@@ -142,7 +161,7 @@ def _parts(results: Results) -> list[str]:
         "checkpoint",
         "aggregation and the rest",
     ]
-    text = ["## What a round of fedtrip is made of", ""]
+    text = ["### What a round of fedtrip is made of", ""]
     after = ["", "Training and evaluation with two workers include the transport through shared memory."]
     return [*text, *_table(head, rows), *after]
 
@@ -156,7 +175,7 @@ def _ways(results: Results) -> list[str]:
         for name, kernels, case in _measured(results)
     ]  # fmt: skip
     text = [
-        "## Torch's time over the native engine's",
+        "### Torch's time over the native engine's",
         "",
         "`--compute torch` and `--compute native`, one worker. Above 1 the native engine is faster.",
         "",
@@ -171,7 +190,7 @@ def _methods(results: Results) -> list[str]:
         cells = [_written(found[method], 3) if method in found else "–" for method in METHOD_ORDER]
         rows.append([TITLES[name], _setting(kernels, case), *cells])
     text = [
-        "## A method's training time over FedAvg's",
+        "### A method's training time over FedAvg's",
         "",
         "One worker, the same momentum, the same clients, and each has the memory that the method gives it.",
         "",
@@ -181,7 +200,7 @@ def _methods(results: Results) -> list[str]:
 
 def _layers(results: Results) -> list[str]:
     lines = [
-        "## Where the rest goes, layer by layer",
+        "### Where the rest goes, layer by layer",
         "",
         "Microseconds a sample through the native engine, as differences between chains that end one layer later, and",
         "beside them those of the layer's multiply-adds at the speed of sgemm. *Forward* is 1,000 samples with nothing",
@@ -209,7 +228,7 @@ def _sum(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _compare(results: Results) -> list[str]:
     found = Interval(**results["compare"])
     return [
-        "## From the prompt",
+        "### From the prompt",
         "",
         f"`fedtrip compare` on digits, six methods, three trials each, two workers: **{found.median:.1f} s** from",
         f"the start of the interpreter to its end (the middle of three: {found.low:.1f} to {found.high:.1f} s).",
@@ -220,9 +239,9 @@ def _compare(results: Results) -> list[str]:
 def _growth(results: Results) -> list[str]:
     million, alexnets = results["memory"]["million"], results["memory"]["fifty_alexnets"]
     return [
-        "## How cost grows",
+        "### How cost grows",
         "",
-        "![time of a round against N, K, samples and model size](scaling.png)",
+        f"![time of a round against N, K, samples and model size]({scaling_figure(results)})",
         "",
         f"A million clients, 100 a round, {million['rounds']} rounds of FedTrip with the CNN (50 samples a client), "
         "2 workers: "
@@ -236,7 +255,7 @@ def _growth(results: Results) -> list[str]:
 def _copies(results: Results) -> list[str]:
     rows = [[case, f"{copies:.1f}"] for case, copies in results["copies"].items()]
     text = [
-        "## How many copies of its model a federation holds",
+        "### How many copies of its model a federation holds",
         "",
         "A model of 25 million parameters, at the peak.",
         "",

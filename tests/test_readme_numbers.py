@@ -9,8 +9,8 @@ ROOT = Path(__file__).parent.parent
 
 
 def test_the_speed_in_the_readme_and_the_page_are_those_of_the_results():
-    results = json.loads((ROOT / "bench" / "results.json").read_text())
+    machines = json.loads((ROOT / "bench" / "results.json").read_text())["machines"]
     readme = (ROOT / "README.md").read_text()
-    assert in_readme(readme, results) == readme
-    assert write_report(results) == (ROOT / "bench" / "README.md").read_text()
-    assert f"CPU: {results['cpu']}." in readme
+    assert in_readme(readme, machines) == readme
+    assert write_report(machines) == (ROOT / "bench" / "README.md").read_text()
+    assert all(f"CPU: {results['cpu']}." in readme for results in machines)

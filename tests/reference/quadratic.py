@@ -11,11 +11,12 @@ class QuadraticLocal:
     """The tools of a client (`fedtrip.methods.Local`): SGD on the quadratic. Its "representation" of its one sample
     is the vector of parameters itself, and so are its logits."""
 
-    def __init__(self, b, *, round_number, lr, steps, initial, momentum=0.0, exchange=0):
-        self.exchange = exchange
+    def __init__(self, b, *, round_number, lr, steps, initial, momentum=0.0, exchange=0, layout=None):
+        self.exchange, self.layout = exchange, layout
         self.b, self.round, self.lr, self.steps, self.initial = torch.tensor(b), round_number, lr, steps, initial
         self.momentum = momentum
         self.corrections = []
+        self.orders = []
         self.asked = []
 
     @property
@@ -26,20 +27,33 @@ class QuadraticLocal:
             length += self.lr * velocity
         return length
 
-    def train(self, start, correction=None, extra_loss=None, *, lr_scale=1.0):
+    def train(self, start, correction=None, extra_loss=None, *, loss=None, direction=None, only=None, lr_scale=1.0,
+              epochs=None, order="batches"):  # fmt: skip
+        """`epochs` are as many steps, since there is one sample; `only` are names of the `layout` that it was given."""
         self.corrections.append(correction)
+        self.orders.append(order)
         w, h = start["w"].clone(), torch.zeros_like(start["w"])
-        for _ in range(self.steps):
-            leaf = w.clone().requires_grad_()
-            loss = 0.5 * (leaf - self.b).square().sum()
-            if extra_loss is not None:
-                loss = loss + extra_loss(Batch(torch.tensor([0]), torch.tensor([0]), leaf[None], leaf[None]))
-            loss.backward()
-            h = self.momentum * h + leaf.grad
+        moves = torch.ones_like(w, dtype=torch.bool) if only is None else self.layout.mask(only, "w")
+        for step in range(self.steps if epochs is None else epochs):
+            gradient = self._gradient_at(w, loss, extra_loss)
+            g = gradient() if direction is None else direction.at(w.clone(), gradient, step)
+            h = self.momentum * h + g
             if correction is not None:
                 correction.add_to(h, w)
-            w = w - self.lr * lr_scale * h
+            w = torch.where(moves, w - self.lr * lr_scale * h, w)
         return {"w": w}
+
+    def _gradient_at(self, w, loss, extra_loss):
+        def gradient(offset=None):
+            leaf = (w.clone() if offset is None else w + offset).requires_grad_()
+            batch = Batch(torch.tensor([0]), torch.tensor([0]), leaf[None], leaf[None])
+            value = 0.5 * (leaf - self.b).square().sum() if loss is None else loss(batch)
+            if extra_loss is not None:
+                value = value + extra_loss(batch)
+            value.backward()
+            return leaf.grad.clone()
+
+        return gradient
 
     def representations(self, model):
         self.asked.append(model["w"].clone())

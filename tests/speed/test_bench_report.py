@@ -2,8 +2,7 @@
 
 import json
 
-import pytest
-from bench.__main__ import kept_results
+from bench.__main__ import kept_results, of_this_machine
 from bench.bars import BARS, EVALUATION, FEDTRIP, ONE, TORCH_TRAINING, TRAINING, TWO, bar_in_words, verdict
 from bench.report import in_readme, write_report
 
@@ -53,36 +52,39 @@ def test_torch_is_not_compared_with_itself():
 
 
 def test_every_figure_of_the_page_stands_beside_its_kernels_and_their_sgemm():
-    page = write_report(RESULTS)
+    page = write_report([RESULTS])
     row = "| CNN | avx2, 47 GMAC/s | plain loop over ours, 1 worker | **4.00** [3.60, 4.40] | ≥ 5.30 | missed |"
     assert row in page.splitlines()
     figures = [line for line in page.splitlines() if line.startswith("| CNN ")]
     assert len(figures) == 2 * (5 + 1 + 2 + 1 + 1)
     assert all("avx2, 47 GMAC/s" in line or "avx512, 47 GMAC/s" in line for line in figures)
-    assert "## From the prompt" not in page
-    told = write_report({**RESULTS, "compare": {"median": 12.4, "low": 11.9, "high": 13.0}})
+    assert "### From the prompt" not in page
+    told = write_report([{**RESULTS, "compare": {"median": 12.4, "low": 11.9, "high": 13.0}}])
     assert "The bar is 12 s: within the interval." in told
 
 
 def test_the_readme_gets_the_speed_between_its_marks_and_keeps_the_rest():
     marks = "<!-- speed: written by `python -m bench --render` -->", "<!-- end of speed -->"
     readme = f"before\n{marks[0]}\nold\n{marks[1]}\nafter\n"
-    told = in_readme(readme, RESULTS)
+    told = in_readme(readme, [RESULTS])
     assert "| CNN | avx2, 47 GMAC/s | 4.0× | 8.0× | 62% | 50% |" in told
     assert "CPU: a CPU." in told
     assert "old" not in told
     assert (told.splitlines()[0], told.splitlines()[-1]) == ("before", "after")
-    assert in_readme(told, RESULTS) == told
+    assert in_readme(told, [RESULTS]) == told
 
 
-def test_measurements_of_another_processor_are_not_mixed_with_new_ones(tmp_path):
+def test_every_processor_has_its_own_part(tmp_path):
     path = tmp_path / "results.json"
-    path.write_text(json.dumps(RESULTS))
-    assert kept_results(path, to_render=True) == RESULTS
-    new = kept_results(path, to_render=False)
-    assert new["cases"] == {}
-    path.write_text(json.dumps({**RESULTS, "cpu": new["cpu"], "cores": new["cores"]}))
-    assert kept_results(path, to_render=False)["cases"] == RESULTS["cases"]
-    path.write_text("{}")
-    with pytest.raises(SystemExit, match="holds no measurements"):
-        kept_results(path, to_render=True)
+    path.write_text(json.dumps({"machines": [RESULTS]}))
+    machines = kept_results(path)
+    assert machines == [RESULTS]
+    new = of_this_machine(machines)
+    assert (new["cases"], machines) == ({}, [RESULTS, new])
+    assert of_this_machine(machines) is new
+    new["cases"] = {"mlp": {"avx2": case("avx2", 3.0)}}
+    page = write_report(machines)
+    assert (
+        page.index("## a CPU, 2 cores") < page.index("| CNN |") < page.index(f"## {new['cpu']}") < page.index("| MLP |")
+    )
+    assert kept_results(tmp_path / "none.json") == []

@@ -30,6 +30,7 @@ from fedtrip.registry import Choice
 from fedtrip.schedules.interface import Schedule
 from fedtrip.selection.interface import Select
 from fedtrip.server_optimizers.interface import ServerOptimizer
+from fedtrip.tasks.classification import Classification
 from fedtrip.tasks.interface import Task
 
 
@@ -118,6 +119,11 @@ def _check_together(rules: Rules, experiment: Experiment) -> None:
         raise UserError(
             f"method '{name}' compares the probabilities of classes, which task '{experiment.task}' does not have; "
             "accepted: another method"
+        )
+    if method.replaces_loss and not (type(rules.task) is Classification and rules.task.is_plain):
+        raise UserError(
+            f"method '{name}' trains on its own form of the cross entropy, in place of the loss of task "
+            f"'{experiment.task}'; accepted: task classification without options of its loss, or another method"
         )
     if method.optimizers is not None and experiment.optimizer.name not in method.optimizers:
         raise UserError(

@@ -7,9 +7,9 @@ transport and bookkeeping are done around it, the same for every method and ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -17,129 +17,24 @@ from torch import Tensor
 from fedtrip.errors import UserError
 from fedtrip.families import METHOD
 from fedtrip.layout import Layout
+from fedtrip.methods._local import (
+    Affine,
+    Batch,
+    BatchGradient,
+    BatchLoss,
+    ClosedLoss,
+    Correction,
+    Direction,
+    GradientAt,
+    Local,
+)
 from fedtrip.registry import Rule
-from fedtrip.vectors import Vectors, axpy, copied, size_in_bytes
+from fedtrip.vectors import Vectors, copied, size_in_bytes
 
-
-class Correction(Protocol):
-    """A change of the gradient that is handed to the optimizer: h = g + correction(w_k)."""
-
-    def add_to(self, h: Tensor, w_k: Tensor) -> None:
-        """Add the correction at the current local parameters w_k to h, in place."""
-
-    def operations(self) -> int:
-        """Multiply-adds for each parameter and step, for the cost accounting."""
-
-
-@dataclass(frozen=True)
-class Affine:
-    """h = g + a·w_k + c with a and c fixed for the whole round: one multiply-add and one add a step."""
-
-    a: float
-    c: Tensor | None = None
-
-    def add_to(self, h: Tensor, w_k: Tensor) -> None:
-        if self.a != 0:
-            axpy(h, self.a, w_k)
-        if self.c is not None:
-            h.add_(self.c)
-
-    def operations(self) -> int:
-        return (self.a != 0) + (self.c is not None)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What an extra loss term may look at: which local samples, their labels, the model's outputs and (if asked for)
-    its representations of them, both with gradient (without, where `gradient` of a `ClosedLoss` is asked)."""
-
-    rows: Tensor
-    labels: Tensor
-    logits: Tensor
-    representation: Tensor | None
-
-
-ExtraLoss = Callable[[Batch], Tensor]
-"""A term that is added to the task's loss of a batch. A `ClosedLoss` is one too."""
-
-
-class BatchGradient(NamedTuple):
-    """The gradient of an extra loss by what the model computed, float32 of the same shapes; None: it is zero."""
-
-    logits: Tensor | None = None
-    representation: Tensor | None = None
-
-
-@runtime_checkable
-class ClosedLoss(Protocol):
-    """An extra loss that also has its gradient in closed form: what is trained without autograd can use it too.
-
-    `gradient` sees numbers alone, in a fixed order of arithmetic: it has the same bits on every CPU.
-    """
-
-    def __call__(self, batch: Batch, /) -> Tensor:
-        """The term of a batch, differentiable."""
-
-    def gradient(self, batch: Batch, /) -> BatchGradient:
-        """Its gradient by the batch's logits and representation, which have no graph."""
-
-
-class Local(Protocol):
-    """The tools a client has for its part of a round; its data and its random generators stay behind them."""
-
-    @property
-    def round(self) -> int:
-        """t, the current round; the first is 1."""
-
-    @property
-    def exchange(self) -> int:
-        """Which exchange of the round this is; the first is 0."""
-
-    @property
-    def lr(self) -> float:
-        """η, the local learning rate of this round."""
-
-    @property
-    def steps(self) -> int:
-        """K, the local steps that `train` takes: E·ceil(n_k / B)."""
-
-    @property
-    def travel(self) -> float:
-        """How far `train` goes on a gradient that is constant and of length one: Kη, and more with momentum.
-
-        Only for a method that says `needs_travel`: some optimizers have no such distance, and are refused with it.
-        """
-
-    @property
-    def labels(self) -> Tensor:
-        """The labels (or targets) of the local samples; `Batch.rows` are places in it."""
-
-    @property
-    def class_counts(self) -> Tensor:
-        """How many local samples each class has."""
-
-    @property
-    def initial(self) -> Tensor:
-        """The parameters that the federation started from (round 0)."""
-
-    def train(
-        self,
-        start: Mapping[str, Tensor],
-        correction: Correction | None = None,
-        extra_loss: ExtraLoss | None = None,
-        *,
-        lr_scale: float = 1.0,
-    ) -> Vectors:
-        """Local epochs of SGD from the model `start`; returns the trained model."""
-
-    def representations(self, model: Mapping[str, Tensor]) -> Tensor:
-        """The frozen model's representation of every local sample, in eval mode, without gradient."""
-
-    def logits(self, model: Mapping[str, Tensor]) -> Tensor:
-        """The frozen model's logits of every local sample, in eval mode, without gradient."""
-
-    def gradient(self, model: Mapping[str, Tensor]) -> Tensor:
-        """∇F_k on all local samples at once (weight decay's λw included), dropout off, buffers untouched."""
+__all__ = [
+    "Affine", "Attaching", "Batch", "BatchGradient", "BatchLoss", "ClosedLoss", "Correction", "CostSymbols",
+    "Direction", "GradientAt", "Local", "Memory", "Method", "Reply", "Server", "Upload", "Uploads", "make_method",
+]  # fmt: skip
 
 
 OPTIMIZER, CODEC, PERSONAL = "optimizer ", "codec ", "personal "
@@ -330,6 +225,8 @@ class Method(Rule):
     """Whether `Local.representations` and `Batch.representation` are used."""
     needs_classes: ClassVar[bool] = False
     """Whether it looks at outputs as classes, which a task such as regression does not have."""
+    replaces_loss: ClassVar[bool] = False
+    """Whether it trains on a form of the cross entropy of its own: no other loss of a task fits then."""
     needs_travel: ClassVar[bool] = False
     """Whether `Local.travel` is used."""
     optimizers: ClassVar[tuple[str, ...] | None] = None
@@ -374,6 +271,13 @@ class Method(Rule):
         """Vectors like those that a client keeps between its rounds, so that a run can say before its first round what
         they will take; None if that is not declared, and is seen then after the first round."""
         return {} if type(self).client is Method.client else None
+
+    def weights(self, uploads: Sequence[Upload]) -> list[float]:
+        """How much each upload counts in a mean, by what all of them say; only their ratios matter.
+
+        A method with weights of its own has all uploads of an exchange held until the last has come.
+        """
+        return [float(upload.samples) if self.weighting == "samples" else 1.0 for upload in uploads]
 
     def aggregate(self, server: Server, uploads: Uploads) -> Server:
         """w ← mean of the uploads."""

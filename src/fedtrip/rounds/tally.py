@@ -1,8 +1,8 @@
 """What the clients of one exchange send, added up as it arrives: all that a method asks for, and no more.
 
-With the mean as rule of combining, the means and totals that a method declares are summed in client order while the
-next clients are still at work, so that no two uploads need to be held at the same time. Other rules look at all of
-them at once.
+With the mean as rule of combining and the usual weights, the means and totals that a method declares are summed in
+client order while the next clients are still at work, so that no two uploads need to be held at the same time. Other
+rules, and a method that weights by what all clients say, look at all of them at once.
 """
 
 from __future__ import annotations
@@ -32,29 +32,25 @@ class Tally:
         self._method, self._combine, self._received = method, combine, received
         self._means = [name for name in (*method.means, BUFFERS) if name in expected]
         self._totals = [name for name in method.totals if name in expected]
-        self._keeps = keep_all or method.needs_each or not combine.is_mean
+        self._sums_at_once = combine.is_mean and type(method).weights is Method.weights
+        self._keeps = keep_all or method.needs_each or not self._sums_at_once
         self._sums: Vectors = {}
         self._plain_sums: Vectors = {}
         self._counters: Tensor | None = None
         self._weights: list[float] = []
+        self.count = 0
+        """how many uploads there are"""
         self.kept: list[Upload] = []
         """every upload, if somebody asks for them"""
-
-    @property
-    def count(self) -> int:
-        """How many uploads there are."""
-        return len(self._weights)
 
     def add(self, upload: Upload, *, is_borrowed: bool = False) -> None:
         """Take an accepted upload; they come in client order, so that no engine can change a bit of the sums.
 
         Of one that `is_borrowed` nothing is kept but copies.
         """
-        weight = float(upload.samples) if self._method.weighting == "samples" else 1.0
-        self._weights.append(weight)
-        if self._combine.is_mean:
-            for name in self._means:
-                _add(self._sums, name, upload[name], weight)
+        self.count += 1
+        if self._sums_at_once:
+            self._add_weighted(upload, self._method.weights([upload])[0])
         for name in self._totals:
             _add(self._plain_sums, name, upload[name], 1.0)
         if COUNTERS in upload.vectors and self._combine.is_mean:
@@ -63,11 +59,19 @@ class Tally:
         if self._keeps:
             self.kept.append(replace(upload, vectors=copied(upload.vectors)) if is_borrowed else upload)
 
+    def _add_weighted(self, upload: Upload, weight: float) -> None:
+        self._weights.append(weight)
+        for name in self._means if self._combine.is_mean else ():
+            _add(self._sums, name, upload[name], weight)
+
     def combined(self, state: Vectors, rng: np.random.Generator) -> tuple[Uploads, Vectors, Vectors]:
         """What the method gets, the module's buffers after the exchange, and the state of the rule of combining.
 
         To be asked for once: the sums are its caller's then.
         """
+        if not self._sums_at_once:
+            for upload, weight in zip(self.kept, self._method.weights(self.kept), strict=True):
+                self._add_weighted(upload, weight)
         total = sum(self._weights)
         if self._combine.is_mean:
             means = {name: self._sums.pop(name).div_(total) for name in list(self._sums)}  # no longer held here

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +15,8 @@ from fedtrip.augmentations.none import NoAugment
 from fedtrip.codecs.interface import Codec, StreamOf
 from fedtrip.errors import UserError
 from fedtrip.inputs import Inputs, InputSpec, count_of, pieces
-from fedtrip.layout import Travelling
-from fedtrip.methods.interface import Correction, ExtraLoss, Memory, Method
+from fedtrip.layout import Layout, Travelling
+from fedtrip.methods.interface import BatchLoss, Correction, Direction, Memory, Method
 from fedtrip.optimizers._clip import Clip
 from fedtrip.optimizers.interface import Optimizer
 from fedtrip.randomness import permutation, stream, torch_seed
@@ -106,7 +106,7 @@ class ClientLocal:
 
     @property
     def steps(self) -> int:
-        return self.settings.epochs * math.ceil(len(self.labels) / self.settings.batch_size)
+        return self._steps(self.settings.epochs)
 
     @property
     def travel(self) -> float:
@@ -122,23 +122,36 @@ class ClientLocal:
     def class_counts(self) -> Tensor:
         return torch.bincount(self.labels.to("cpu"), minlength=self.settings.classes)
 
+    @property
+    def layout(self) -> Layout:
+        return self._flat.layout
+
     def train(
         self,
         start: Mapping[str, Tensor],
         correction: Correction | None = None,
-        extra_loss: ExtraLoss | None = None,
+        extra_loss: BatchLoss | None = None,
         *,
+        loss: BatchLoss | None = None,
+        direction: Direction | None = None,
+        only: Collection[str] | None = None,
         lr_scale: float = 1.0,
+        epochs: int | None = None,
+        order: str = "batches",
     ) -> Vectors:
         """K steps of the optimizer in the direction h = g + a·w + c, and its own weight decay λ."""
+        if correction is not None and direction is not None:
+            raise UserError("the method trains with a correction and a direction; accepted: one of the two")
         settings, optimizer = self.settings, self.settings.optimizer
+        epochs = settings.epochs if epochs is None else epochs
+        dropout = "dropout" if order == "batches" else f"dropout {order}"
         self._trainer.load(start)
         state = self._first_state()
         self._trainer.train(
             Training(
                 x=self._x,
                 y=self.labels,
-                order=self._order(),
+                order=self._order(order, epochs),
                 batch_size=settings.batch_size,
                 lr=self.lr * lr_scale,
                 decay=settings.weight_decay,
@@ -146,23 +159,31 @@ class ClientLocal:
                 state=state,
                 clip=settings.clip,
                 correction=correction,
+                direction=direction,
+                loss=loss,
                 extra_loss=extra_loss,
-                dropout_key=torch_seed(settings.seed, "dropout", self.round, self._job.client),
+                frozen=None if only is None else ~self.layout.mask(only, "w"),
+                dropout_key=torch_seed(settings.seed, dropout, self.round, self._job.client),
                 augment=self._augment(),
             )
         )
-        operations = optimizer.operations + (settings.weight_decay > 0) + (correction.operations() if correction else 0)
-        changed = self.steps * operations * self._flat.w.numel()
-        self.macs += self._cost.training * settings.epochs * len(self.labels) + changed
+        changes = correction or direction
+        operations = optimizer.operations + (settings.weight_decay > 0) + (changes.operations() if changes else 0)
+        changed = self._steps(epochs) * operations * self._flat.w.numel()
+        passes = epochs * len(self.labels) * (direction.gradients() if direction else 1)
+        self.macs += self._cost.training * passes + changed
         self._keep_state(state)
         del state  # before the model is copied: not both at once
         return self._flat.model()
 
-    def _order(self) -> Tensor:
-        """The samples of every epoch in a new order, a function of seed, round and client alone."""
-        generator = stream(self.settings.seed, "batches", self.round, self._job.client)
-        epochs = [permutation(generator, len(self.labels)) for _ in range(self.settings.epochs)]
-        return torch.from_numpy(np.stack(epochs))
+    def _steps(self, epochs: int) -> int:
+        return epochs * math.ceil(len(self.labels) / self.settings.batch_size)
+
+    def _order(self, purpose: str, epochs: int) -> Tensor:
+        """The samples of every epoch in a new order, a function of seed, purpose, round and client alone."""
+        generator = stream(self.settings.seed, purpose, self.round, self._job.client)
+        drawn = [permutation(generator, len(self.labels)) for _ in range(epochs)]
+        return torch.from_numpy(np.stack(drawn)) if drawn else torch.empty((0, len(self.labels)), dtype=torch.int64)
 
     def _augment(self) -> Callable[[Inputs, int], Inputs] | None:
         """The change of this training's batches, its draws a function of seed, round, exchange, client, training and

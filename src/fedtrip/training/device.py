@@ -50,3 +50,16 @@ def seed_dropout(key: int, device: torch.device) -> None:
     torch.default_generator.manual_seed(key)
     if device.type != "cpu":
         torch.get_device_module(device).manual_seed_all(key)
+
+
+def dropout_state(device: torch.device) -> tuple[Tensor, ...]:
+    """Where dropout's draws are, so that a batch can be seen again through the same masks."""
+    here = torch.default_generator.get_state()
+    return (here,) if device.type == "cpu" else (here, torch.get_device_module(device).get_rng_state(device))
+
+
+def set_dropout_state(state: tuple[Tensor, ...], device: torch.device) -> None:
+    """Back to where `dropout_state` was asked for."""
+    torch.default_generator.set_state(state[0])
+    if device.type != "cpu":
+        torch.get_device_module(device).set_rng_state(state[1], device)

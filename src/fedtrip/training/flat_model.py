@@ -144,6 +144,16 @@ class FlatModel:
             for buffer, initial in self._others:
                 buffer.copy_(initial)
 
+    def statistics(self) -> list[Tensor]:
+        """Copies of all buffers, as a forward pass in training may change them."""
+        return [buffer.clone() for buffer in self.module.buffers()]
+
+    def set_statistics(self, statistics: Sequence[Tensor]) -> None:
+        """Put such copies back."""
+        with torch.no_grad():
+            for buffer, value in zip(self.module.buffers(), statistics, strict=True):
+                buffer.copy_(value)
+
     def give_back(self) -> None:
         """Free the memory of w and g until the next model is loaded."""
         for vector in self._vectors:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedtrip.inputs import Inputs
-from fedtrip.methods.interface import Affine, Batch, BatchGradient, ClosedLoss, ExtraLoss
+from fedtrip.methods.interface import Affine, Batch, BatchGradient, BatchLoss, ClosedLoss, GradientAt
 from fedtrip.models.chain import Chain
 from fedtrip.native.chain import Mode, check_rows
 from fedtrip.native.chain import Sgd as NativeSgd
@@ -72,7 +72,7 @@ class NativeTrainer(NativeScorer):
         x = _numbers(training.x)
         training = replace(training, x=x)
         sgd = self._plain_sgd(training)
-        in_python = training.extra_loss is not None or training.augment is not None
+        in_python = not training.is_plain or training.augment is not None
         if sgd is None or in_python or not self._has_cross_entropy:
             self._step_by_step(training, sgd)
             return
@@ -86,9 +86,31 @@ class NativeTrainer(NativeScorer):
         check_rows(training.order, len(training.y))
         if self._has_cross_entropy:
             self._chain.check_labels(training.y, len(training.y))
+        w, g = self._flat.w, self._flat.g
+        start = w.clone() if training.frozen is not None else w
         for step, rows in training.batches():
-            self._batch_gradient(training, rows, step)
+            if training.direction is None:
+                self._batch_gradient(training, rows, step, w)
+            else:
+                g.copy_(training.direction.at(w.clone(), self._look_aside(training, rows, step), step))
+            training.hold(g)
             self._step(training, sgd)
+            training.put_back(w, start)
+        training.forget_frozen()
+
+    def _look_aside(self, training: Training, rows: Tensor, step: int) -> GradientAt:
+        """This step's gradient at w_k or beside it; the engine reads whatever vector it is given."""
+        w, g, clip = self._flat.w, self._flat.g, training.clip
+
+        def gradient(offset: Tensor | None = None, /) -> Tensor:
+            there = w if offset is None else w + offset
+            self._batch_gradient(training, rows, step, there)
+            training.hold(g)
+            if clip is not None and clip.of == "gradient":
+                clip.cut(g)
+            return g.clone()
+
+        return gradient
 
     def _plain_sgd(self, training: Training) -> NativeSgd | None:
         """The steps as h = g + c + a·w with fixed a and c, if they are such; weight decay is a part of a."""
@@ -103,10 +125,11 @@ class NativeTrainer(NativeScorer):
         """One step from the gradient in g."""
         w, g, clip, optimizer = self._flat.w, self._flat.g, training.clip, training.optimizer
         if sgd is None:
-            if clip is not None and clip.of == "gradient":
+            if clip is not None and clip.of == "gradient" and training.direction is None:
                 clip.cut(g)
             if training.correction is not None:
                 training.correction.add_to(g, w)
+                training.hold(g)
             if clip is not None and clip.of == "step":
                 clip.cut(g)
             if type(optimizer) is not Sgd:
@@ -115,21 +138,27 @@ class NativeTrainer(NativeScorer):
             sgd = NativeSgd(training.lr, optimizer.momentum, training.decay, None)
         self._chain.sgd_step(w, training.state.get("momentum"), g, sgd)
 
-    def _batch_gradient(self, training: Training, rows: Tensor, step: int) -> None:
-        """Write the gradient of a batch's loss and of the method's extra loss into g."""
-        w, tapped = self._flat.w, self._tapped and training.extra_loss is not None
+    def _batch_gradient(self, training: Training, rows: Tensor, step: int, w: Tensor) -> None:
+        """Write the gradient of a batch's loss, the task's or the method's, at w into g."""
+        looks = training.extra_loss is not None or training.loss is not None
         # rows of x are read where they lie, without a copy
         x, places = (training.x, rows) if training.augment is None else (training.batch(rows, step), None)
         outputs, representation = self._chain.forward(
-            w, _numbers(x), places, mode=Mode.TRAINING, key=training.dropout_key, step=step, tap=tapped
-        )
-        d_outputs, d_representation = self._loss_gradient(training, outputs, rows), None
-        if training.extra_loss is not None:
+            w, _numbers(x), places, mode=Mode.TRAINING, key=training.dropout_key, step=step,
+            tap=self._tapped and looks,
+        )  # fmt: skip
+        d_outputs = self._loss_gradient(training, outputs, rows) if training.loss is None else torch.zeros_like(outputs)
+        d_representation: Tensor | None = None
+        if looks:
             batch = Batch(rows, training.y.index_select(0, rows), outputs, representation)
-            extra = extra_gradient(training.extra_loss, batch)
-            d_representation = None if extra.representation is None else extra.representation.contiguous()
-            if extra.logits is not None:
-                d_outputs += extra.logits
+            for own in (training.loss, training.extra_loss):
+                if own is None:
+                    continue
+                found = own_gradient(own, batch)
+                if found.logits is not None:
+                    d_outputs += found.logits
+                if found.representation is not None:
+                    d_representation = _added(d_representation, found.representation)
         self._chain.backward(d_outputs, d_representation, self._flat.g)
 
     def _loss_gradient(self, training: Training, outputs: Tensor, rows: Tensor) -> Tensor:
@@ -177,15 +206,19 @@ def _numbers(x: Inputs) -> Tensor:
     return x.contiguous()
 
 
-def extra_gradient(extra_loss: ExtraLoss, batch: Batch) -> BatchGradient:
-    """The gradient of a method's extra loss by outputs and representation: its own closed form, or autograd's."""
-    closed: ClosedLoss | None = extra_loss if hasattr(extra_loss, "gradient") else None  # isinstance is slower by far
+def _added(sum_so_far: Tensor | None, more: Tensor) -> Tensor:
+    return more.contiguous() if sum_so_far is None else sum_so_far + more
+
+
+def own_gradient(own: BatchLoss, batch: Batch) -> BatchGradient:
+    """The gradient of a method's own loss by outputs and representation: its closed form, or autograd's."""
+    closed: ClosedLoss | None = own if hasattr(own, "gradient") else None  # isinstance is slower by far
     if closed is not None:
         return closed.gradient(batch)
     with torch.enable_grad():
         logits = batch.logits.detach().requires_grad_()
         representation = None if batch.representation is None else batch.representation.detach().requires_grad_()
-        loss = extra_loss(Batch(batch.rows, batch.labels, logits, representation))
+        loss = own(Batch(batch.rows, batch.labels, logits, representation))
         if loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]
     return BatchGradient(logits.grad, None if representation is None else representation.grad)

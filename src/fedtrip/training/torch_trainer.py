@@ -13,7 +13,7 @@ from fedtrip.methods.interface import Affine, Batch, Correction
 from fedtrip.models.representation import Tap
 from fedtrip.optimizers._clip import Clip
 from fedtrip.tasks.interface import Sums, Task
-from fedtrip.training.device import deterministic, seed_dropout
+from fedtrip.training.device import deterministic, dropout_state, seed_dropout, set_dropout_state
 from fedtrip.training.flat_model import FlatModel
 from fedtrip.training.trainer import FROZEN_BATCH, Training
 
@@ -33,6 +33,40 @@ class OnTheCpu:
         return self.correction.operations()
 
 
+class _LookAside:
+    """`GradientAt` of one step: the module's parameters are moved, looked at and put back, bit for bit."""
+
+    def __init__(self, trainer: TorchTrainer, training: Training, x: Inputs, rows: Tensor, tap: Tap | None) -> None:
+        self._trainer, self._training, self._x, self._rows, self._tap = trainer, training, x, rows, tap
+        self._flat = trainer._flat
+        self._there = self._flat.w.clone()
+        self.w_k = self._there.to("cpu")
+        self._dropout = dropout_state(self._flat.device)
+        self._before = self._flat.statistics()
+        self._after: list[Tensor] | None = None
+
+    def __call__(self, offset: Tensor | None = None, /) -> Tensor:
+        flat, clip = self._flat, self._training.clip
+        set_dropout_state(self._dropout, flat.device)
+        flat.set_statistics(self._before)
+        if offset is not None:
+            flat.w.copy_(self._there + offset.to(flat.device))
+        flat.g.zero_()
+        self._trainer._add_batch_gradient(self._training, self._x, self._rows, self._tap)
+        flat.w.copy_(self._there)
+        if self._after is None or offset is None:
+            self._after = flat.statistics()
+        self._training.hold(flat.g)
+        if clip is not None and clip.of == "gradient":
+            clip.cut(flat.g)
+        return flat.g.to("cpu", copy=True)
+
+    def end(self) -> None:
+        """Leave the statistics as the call that counts left them."""
+        flat = self._flat
+        flat.set_statistics(self._before if self._after is None else self._after)
+
+
 class TorchTrainer:
     """Computes with the module of a flat model; `tapped` says that its representation is looked at in training."""
 
@@ -50,32 +84,46 @@ class TorchTrainer:
         """
         flat, affine = self._flat, training.correction if isinstance(training.correction, Affine) else None
         linear = affine.a if affine is not None and training.clip is None else 0.0
-        tap = Tap(flat.module, self._representation) if training.extra_loss and self._tapped else None
+        looks = training.extra_loss is not None or training.loss is not None
+        tap = Tap(flat.module, self._representation) if looks and self._tapped else None
         flat.module.train()
         seed_dropout(training.dropout_key, flat.device)
-        training = replace(training, order=training.order.to(flat.device), correction=self._there(training.correction))
+        training = self._there(training)
+        start = flat.w.clone() if training.frozen is not None else flat.w
         try:
             with deterministic(flat.device):
                 for step, rows in training.batches():
-                    if training.clip is None:
-                        self._direction(training, rows, step, training.correction, tap)
-                    else:
-                        self._clipped_direction(training.clip, training, rows, step, tap)
+                    self._write_direction(training, rows, step, tap)
+                    training.hold(flat.g)
                     training.optimizer.step(
                         flat.w, flat.g, training.state, lr=training.lr, linear=linear, decay=training.decay
                     )
+                    training.put_back(flat.w, start)
         finally:
             if tap is not None:
                 tap.remove()
+        training.forget_frozen()
 
-    def _there(self, correction: Correction | None) -> Correction | None:
-        """The correction where the vectors are; one that is not affine has a say on the CPU."""
-        device = self._flat.device
-        if correction is None or device.type == "cpu":
-            return correction
+    def _there(self, training: Training) -> Training:
+        """The training where the vectors are; a correction that is not affine has a say on the CPU."""
+        device, correction, frozen = self._flat.device, training.correction, training.frozen
+        if device.type == "cpu":
+            return training
         if isinstance(correction, Affine):
-            return replace(correction, c=None if correction.c is None else correction.c.to(device))
-        return OnTheCpu(correction)
+            correction = replace(correction, c=None if correction.c is None else correction.c.to(device))
+        elif correction is not None:
+            correction = OnTheCpu(correction)
+        frozen = None if frozen is None else frozen.to(device)
+        return replace(training, order=training.order.to(device), correction=correction, frozen=frozen)
+
+    def _write_direction(self, training: Training, rows: Tensor, step: int, tap: Tap | None) -> None:
+        """Write what the optimizer gets into the gradient vector."""
+        if training.direction is not None:
+            self._directed(training, rows, step, tap)
+        elif training.clip is not None:
+            self._clipped_direction(training.clip, training, rows, step, tap)
+        else:
+            self._direction(training, rows, step, training.correction, tap)
 
     def _direction(
         self, training: Training, rows: Tensor, step: int, correction: Correction | None, tap: Tap | None
@@ -88,21 +136,39 @@ class TorchTrainer:
             g.zero_()
         if correction is not None and not isinstance(correction, Affine):
             correction.add_to(g, flat.w)
-        y = training.y.index_select(0, rows)
-        outputs = flat.logits(training.batch(rows, step))
-        loss = self._task.loss(outputs, y)
+        self._add_batch_gradient(training, training.batch(rows, step), rows, tap)
+
+    def _add_batch_gradient(self, training: Training, x: Inputs, rows: Tensor, tap: Tap | None) -> None:
+        """Add the gradient of a batch's loss, the task's or the method's, to the gradient vector."""
+        y, outputs = training.y.index_select(0, rows), self._flat.logits(x)
+        batch = Batch(rows, y, outputs, tap.take() if tap else None)
+        loss = self._task.loss(outputs, y) if training.loss is None else training.loss(batch)
         if training.extra_loss is not None:
-            loss = loss + training.extra_loss(Batch(rows, y, outputs, tap.take() if tap else None))
+            loss = loss + training.extra_loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
+
+    def _directed(self, training: Training, rows: Tensor, step: int, tap: Tap | None) -> None:
+        """The method's own direction, which looks at this batch's gradient where it likes."""
+        assert training.direction is not None
+        flat = self._flat
+        look = _LookAside(self, training, training.batch(rows, step), rows, tap)
+        h = training.direction.at(look.w_k, look, step)
+        look.end()
+        flat.g.copy_(h)
+        training.hold(flat.g)
+        if training.clip is not None and training.clip.of == "step":
+            training.clip.cut(flat.g)
 
     def _clipped_direction(self, clip: Clip, training: Training, rows: Tensor, step: int, tap: Tap | None) -> None:
         """The same with all of the correction, and cut to length: the gradient alone, or what is left in the end."""
         g = self._flat.g
         self._direction(training, rows, step, None, tap)
+        training.hold(g)
         if clip.of == "gradient":
             clip.cut(g)
         if training.correction is not None:
             training.correction.add_to(g, self._flat.w)
+        training.hold(g)
         if clip.of == "step":
             clip.cut(g)
 

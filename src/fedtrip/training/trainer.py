@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fedtrip.inputs import Inputs, taken
-from fedtrip.methods.interface import Correction, ExtraLoss
+from fedtrip.methods.interface import BatchLoss, Correction, Direction
 from fedtrip.optimizers._clip import Clip
 from fedtrip.optimizers.interface import Optimizer
 from fedtrip.tasks.interface import Sums
@@ -37,7 +37,14 @@ class Training:
     """the optimizer's, changed in place"""
     clip: Clip | None
     correction: Correction | None
-    extra_loss: ExtraLoss | None
+    direction: Direction | None
+    """where else the optimizer's direction comes from; never together with a correction"""
+    loss: BatchLoss | None
+    """what is trained on in place of the task's loss"""
+    extra_loss: BatchLoss | None
+    """what is added to it"""
+    frozen: Tensor | None
+    """the places of w that keep their bits"""
     dropout_key: int
     """what dropout draws from, together with the number of the step"""
     augment: Callable[[Inputs, int], Inputs] | None
@@ -51,6 +58,27 @@ class Training:
         """The inputs of a step's batch."""
         x = taken(self.x, rows)
         return x if self.augment is None else self.augment(x, step)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a step is the task's gradient with a correction, and nothing else of the method's."""
+        return self.direction is None and self.loss is None and self.extra_loss is None and self.frozen is None
+
+    def hold(self, vector: Tensor) -> None:
+        """Make a gradient or a step zero where nothing is to move."""
+        if self.frozen is not None:
+            vector.masked_fill_(self.frozen, 0.0)
+
+    def put_back(self, w: Tensor, start: Tensor) -> None:
+        """Undo what weight decay, or a part of a correction, did where nothing is to move."""
+        if self.frozen is not None:
+            torch.where(self.frozen, start, w, out=w)
+
+    def forget_frozen(self) -> None:
+        """The optimizer keeps nothing of what did not move."""
+        for vector in self.state.values():
+            if self.frozen is not None and vector.shape == self.frozen.shape:
+                vector.masked_fill_(self.frozen, 0)
 
 
 class Scorer(Protocol):
