@@ -48,7 +48,10 @@ class Layout:
         """Parameters of the last fully connected layer."""
         linear = [name for name, part in self.parts.items() if issubclass(part.layer, nn.Linear)]
         if not linear:
-            raise UserError("the model has no fully connected layer, so it has no head")
+            raise UserError(
+                "the model has no fully connected layer, so it has no head of itself; accepted: another model, or "
+                "the name of the layers that are the method's head"
+            )
         last = linear[-1].rpartition(".")[0]
         return frozenset(name for name in linear if name.rpartition(".")[0] == last)
 

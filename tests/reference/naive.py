@@ -6,9 +6,13 @@ Of the library it takes only the randomness: which clients a round has, and the 
 import copy
 
 import torch
-from tests.reference.naive_methods import METHODS, flat, set_flat
+from tests.reference.naive_methods import METHODS as PAPERS_METHODS
+from tests.reference.naive_methods import flat, set_flat
+from tests.reference.naive_server_methods import METHODS as SERVER_METHODS
 
 from fedtrip.randomness import permutation, stream
+
+METHODS = {**PAPERS_METHODS, **SERVER_METHODS}
 
 
 def run_naive(setting, method, failures=(), **options):
@@ -47,7 +51,7 @@ def run_naive(setting, method, failures=(), **options):
 
 
 def _aggregate(server, reference, uploads):
-    weights = {k: 1.0 if reference.uniform else float(n) for k, (n, _) in uploads.items()}
+    weights = reference.weights({k: n for k, (n, _) in uploads.items()})
     whole = sum(weights.values())
     w = flat(server).detach()
     uploaded = [

@@ -45,6 +45,10 @@ class FedAvg:
     def succeeded(self, t, k, local, server):
         """The client's upload was taken. `self.steps` is how many steps it made."""
 
+    def weights(self, n):
+        """How much each client's upload counts, given the clients' numbers of samples."""
+        return {k: 1.0 if self.uniform else float(n_k) for k, n_k in n.items()}
+
     def update(self, w, mean, uploads):  # noqa: ARG002
         return mean
 

@@ -27,6 +27,13 @@ class QuadraticLocal:
             length += self.lr * velocity
         return length
 
+    def travel_with(self, prox):
+        x = velocity = 0.0
+        for _ in range(self.steps):
+            velocity = self.momentum * velocity + 1 + prox * x
+            x -= self.lr * velocity
+        return -x
+
     def train(self, start, correction=None, extra_loss=None, *, loss=None, direction=None, only=None, lr_scale=1.0,
               epochs=None, order="batches"):  # fmt: skip
         """`epochs` are as many steps, since there is one sample; `only` are names of the `layout` that it was given."""
@@ -66,7 +73,10 @@ class QuadraticLocal:
 
 
 def play(method, *, b, samples, chosen, lr=0.5, steps=2, start=(0.0,), momentum=0.0):
-    """Rounds of a method with the chosen clients of each; the server and a copy of all memories after each round."""
+    """Rounds of a method with the chosen clients of each; the server and a copy of all memories after each round.
+
+    `steps` is one number for all clients, or one for each.
+    """
     w = torch.tensor(start)
     server = Server(model={"w": w}, state=method.start(w), clients=len(b), lr=lr)
     memories: dict[int, Memory] = {}
@@ -81,7 +91,7 @@ def play(method, *, b, samples, chosen, lr=0.5, steps=2, start=(0.0,), momentum=
                     b[k],
                     round_number=number,
                     lr=lr,
-                    steps=steps,
+                    steps=steps if isinstance(steps, int) else steps[k],
                     initial=w,
                     momentum=momentum,
                     exchange=exchange,

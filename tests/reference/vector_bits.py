@@ -8,8 +8,10 @@ from functools import partial
 
 import numpy as np
 import torch
+from torch import nn
 
 from fedtrip.families import COMBINE, METHOD, OPTIMIZER, SERVER_OPTIMIZER, UPLOAD_CODEC
+from fedtrip.layout import Layout, Part
 from fedtrip.methods.interface import Batch, Memory, Server, Upload, make_method
 from fedtrip.optimizers._clip import read_clip
 from fedtrip.rounds.tally import Tally
@@ -29,6 +31,7 @@ STUDY = [
 RULES = {
     **{f"method {name}": {"method": name} for name in (*METHOD.names(), *STUDY)},
     "method scaffold, option I": {"method": "scaffold", "option": "I"},
+    "method apfl, adaptive": {"method": "apfl", "adaptive": True},
     **{f"combine {name}": {"combine": PARAMETERS.get(name, name)} for name in COMBINE.names()},
     **{f"codec {name}": {"codec": PARAMETERS.get(name, name)} for name in UPLOAD_CODEC.names()},
     **{f"server {name}": {"server_optimizer": name} for name in SERVER_OPTIMIZER.names()},
@@ -47,25 +50,39 @@ class GivenLocal:
 
     lr, steps, travel = 0.05, 3, 0.21
     labels = torch.arange(SAMPLES) % CLASSES
+    layout = Layout(
+        {
+            "body.weight": Part("w", 0, SIZE - 100, (SIZE - 100,), nn.Conv1d),
+            "head.weight": Part("w", SIZE - 100, SIZE, (100,), nn.Linear),
+        }
+    )
 
     def __init__(self, client, t, exchange):
         self.client, self.round, self.exchange = client, t, exchange
 
-    def train(self, start, correction=None, extra_loss=None, *, lr_scale=1.0):
+    def train(self, start, correction=None, extra_loss=None, *, loss=None, direction=None, only=None, lr_scale=1.0,
+              epochs=None, order="batches"):  # fmt: skip
         w = start["w"].clone()
-        for step in range(self.steps):
-            key = (1, self.client, self.round, step)
+        moves = torch.ones(SIZE, dtype=torch.bool) if only is None else self.layout.mask(only, "w")
+        for step in range(self.steps if epochs is None else epochs):
+            key = (1, self.client, self.round, step, *order.encode()[:2])
             h = numbers(*key)
-            if extra_loss is not None:
-                rows = torch.tensor([4, 0, 8, step])
+            for own in (one for one in (loss, extra_loss) if one is not None):
+                rows = torch.tensor([4, 0, 8, step % SAMPLES])
                 outputs, z = numbers(*key, 1, shape=(4, CLASSES)), numbers(*key, 2, shape=(4, FEATURES))
-                for slope in extra_loss.gradient(Batch(rows, self.labels[rows], outputs, z)):
+                for slope in own.gradient(Batch(rows, self.labels[rows], outputs, z)):
                     if slope is not None:
                         h[: slope.numel()] += slope.reshape(-1)
+            if direction is not None:
+                h = direction.at(w.clone(), partial(self._beside, h, w), step)
             if correction is not None:
                 correction.add_to(h, w)
-            w = w - self.lr * lr_scale * h
+            w = torch.where(moves, w - self.lr * lr_scale * h, w)
         return {"w": w}
+
+    def _beside(self, h, w, offset=None):
+        """The given gradient at w + offset."""
+        return h + 0.3 * (w if offset is None else w + offset)
 
     def representations(self, model):
         return model["w"][: SAMPLES * FEATURES].view(SAMPLES, FEATURES)
@@ -102,6 +119,7 @@ def played(method="fedavg", combine="mean", codec="none", server_optimizer="none
         w, state = step(before, server.w.double(), state)
         server = server.updated(w=w)
     kept = {f"{k} {name}": v for k, memory in memories.items() for name, v in memory.packed().items()}
+    kept |= {f"{k} own": method.personal_model(server.model, memory)["w"] for k, memory in memories.items()}
     return state_sha256({**server.model, **server.state, **kept, **{f"step {name}": v for name, v in state.items()}})
 
 

@@ -172,6 +172,8 @@ def test_without_faults_the_bits_are_those_of_an_experiment_that_does_not_know_t
 @pytest.mark.parametrize("damage", ["missing", "short", "two dimensions", "extra", "integers", "nan", "empty", "none"])
 def test_an_upload_that_is_not_what_the_method_expects_is_refused(name, damage):
     """Each damage, by another machine, to each vector of each method; the run goes on without that client."""
+    if name == "local" and damage in ("short", "nan", "empty"):
+        pytest.skip("nothing travels: its vectors have no numbers to spoil")
     setting = Setting(rounds=2, per_round=5)
     federation = setting.federation(name)
 

@@ -52,6 +52,8 @@ class Corruption:
     def __call__(self, upload: Vectors) -> Vectors:
         """The upload with one of its vectors spoilt."""
         names = sorted(name for name, vector in upload.items() if vector.is_floating_point() and vector.numel())
+        if not names:  # nothing travels
+            return upload
         name = names[int(self.numbers.vector * len(names))]
         return {**upload, name: self._spoilt(upload[name])}
 

@@ -31,6 +31,7 @@ class ClientPiece:
     received_by_all: bool
     memory: Layout
     last_round: int | None
+    personalises: bool
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ class ClientPhase:
             received_by_all=shared,
             memory=part(layout, "memory "),
             last_round=job.memory.last_round,
+            personalises=job.personalises,
         )
 
     def result(self, number: int, content: ClientAnswer, outbox: SharedBlock) -> Outcome:

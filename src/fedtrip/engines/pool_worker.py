@@ -86,7 +86,7 @@ def serve(connection: Connection, packed: SharedPickle[PackedFederation], data: 
             else:
                 received = (broadcast if piece.received_by_all else inbox).read(piece.received)
                 memory = Memory.unpacked(inbox.read(piece.memory), piece.last_round)
-                job = Job(piece.client, piece.round, piece.exchange, received, memory)
+                job = Job(piece.client, piece.round, piece.exchange, received, memory, piece.personalises)
                 answer(connection, _performed(bench, job, outbox))
                 bench.give_back_freed()
 

@@ -125,6 +125,9 @@ class Local(Protocol):
         Only for a method that says `needs_travel`: some optimizers have no such distance, and are refused with it.
         """
 
+    def travel_with(self, prox: float) -> float:
+        """The same where each step is also pulled back by `prox` times the way it has come, as FedProx's are."""
+
     @property
     def labels(self) -> Tensor:
         """The labels (or targets) of the local samples; `Batch.rows` are places in it."""

@@ -213,8 +213,12 @@ class Method(Rule):
     """How the uploads are weighted where the method takes a mean."""
     exchanges: ClassVar[int] = 1
     """Exchanges (down and up) in a round."""
+    trainings: ClassVar[int] = 1
+    """How often a client trains in a round: each training has a state of the local optimizer, where that is kept."""
     server_operations: ClassVar[int] = 0
     """Multiply-adds of the server for each parameter and round, beside the mean of the uploads."""
+    server_operations_each: ClassVar[int] = 0
+    """The same for each parameter of each accepted upload."""
     means: ClassVar[tuple[str, ...]] = ("w",)
     """The vectors of which `aggregate` takes the mean."""
     totals: ClassVar[tuple[str, ...]] = ()
@@ -247,6 +251,18 @@ class Method(Rule):
         The parts that never travel are the client's already.
         """
         return model
+
+    def personalise(self, received: Vectors, memory: Memory, local: Local) -> Vectors:
+        """The same where a client trains for it, which is done when clients' own models are scored, and for that alone.
+
+        A method that has this trains with an `order` of its own. Nothing of it is kept, sent or counted as a cost.
+        """
+        return self.personal_model(received, memory)
+
+    def remark(self, layout: Layout) -> str | None:
+        """What one should know of the method with a model of this layout: told before the first round, and in the
+        result."""
+        return None
 
     def start(self, w: Tensor) -> Vectors:
         """The server's own state before the first round."""

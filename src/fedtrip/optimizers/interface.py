@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from fedtrip.errors import UserError
 from fedtrip.registry import Rule
 from fedtrip.vectors import Vectors
 
@@ -32,6 +33,13 @@ class Optimizer(Rule):
         `kept` says that the state is kept from round to round.
         """
         raise NotImplementedError
+
+    def travel_with(self, prox: float, lr: float, steps: int, *, kept: bool) -> float:
+        """The same where each step is also pulled back by `prox` times the way it has come, as FedProx's are."""
+        raise UserError(
+            f"optimizer {type(self).__name__} cannot say how far its steps go with a proximal term; accepted: sgd, or "
+            "no such term"
+        )
 
     @property
     def operations(self) -> int:

@@ -40,6 +40,15 @@ class Sgd(Optimizer):
         lost = 0.0 if kept else beta * (1 - power(beta, steps)) / (1 - beta)
         return lr * (steps - lost) / (1 - beta)
 
+    def travel_with(self, prox: float, lr: float, steps: int, *, kept: bool) -> float:
+        """−x after so many times m ← βm + 1 + μx, x ← x − ηm from x = 0; kept momentum is 1/(1 − β) at the start."""
+        beta, x = self.momentum, 0.0
+        m = 1 / (1 - beta) if kept else 0.0
+        for _ in range(steps):
+            m = beta * m + 1 + prox * x
+            x -= lr * m
+        return -x
+
     @property
     def operations(self) -> int:
         return 1 + (self.momentum > 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from fedtrip.engines.base import Engine
 from fedtrip.experiment.federation import Federation
@@ -15,8 +16,9 @@ from fedtrip.layout import Travelling
 from fedtrip.methods.interface import Memory, Method
 from fedtrip.rounds.state import FederationState
 from fedtrip.tasks.interface import Goal
+from fedtrip.training.client import Job
 from fedtrip.training.workbench import Question
-from fedtrip.vectors import Vectors
+from fedtrip.vectors import Vectors, copied
 
 AT_ONCE = 32
 """Clients whose own models are held at the same time."""
@@ -41,7 +43,7 @@ def client_scores(
     scores = _scores(federation, engine, clients, iter([(clients, [model] * len(clients))]))
     found = {"global": summarised(federation.rules.task.goal, scores, unseen)}
     if has_personal_models(federation.method, state.travelling):
-        own = _own_models(federation, state, model, memories, clients)
+        own = _own_models(federation, engine, state, model, memories, clients)
         scores = _scores(federation, engine, clients, own)
         found["personal"] = summarised(federation.rules.task.goal, scores, unseen)
     return found
@@ -49,26 +51,47 @@ def client_scores(
 
 def has_personal_models(method: Method, travelling: Travelling) -> bool:
     """Whether clients have models of their own: parts that never travel, or what the method makes for each."""
-    return bool(travelling) or type(method).personal_model is not Method.personal_model
+    makes = type(method).personal_model is not Method.personal_model
+    return bool(travelling) or makes or _trains_for_it(method)
+
+
+def _trains_for_it(method: Method) -> bool:
+    """Whether a client's own model takes a training."""
+    return type(method).personalise is not Method.personalise
 
 
 def _own_models(
     federation: Federation,
+    engine: Engine,
     state: FederationState,
     model: Vectors,
     memories: Mapping[int, Memory],
     clients: Sequence[int],
 ) -> Iterator[tuple[Sequence[int], list[Vectors]]]:
     """Each client's own model, for some clients at a time."""
+    sent = state.travelling.cut(model) if state.travelling else model
     for start in range(0, len(clients), AT_ONCE):
-        some, models = clients[start : start + AT_ONCE], []
-        for client in some:
-            memory = memories.get(client) or state.memories.get(client)
-            received = model
-            if state.travelling:
-                received = state.travelling.whole(state.travelling.cut(model), model, memory.personal)
-            models.append(federation.method.personal_model(received, memory))
-        yield some, models
+        some = clients[start : start + AT_ONCE]
+        theirs = {client: memories.get(client) or state.memories.get(client) for client in some}
+        if _trains_for_it(federation.method):
+            yield some, trained_models(engine, state.round + 1, sent, theirs)
+        else:
+            yield some, [own_model(federation.method, state.travelling, model, theirs[client]) for client in some]
+
+
+def own_model(method: Method, travelling: Travelling, model: Vectors, memory: Memory) -> Vectors:
+    """The model that serves a client with this memory, where it takes no training."""
+    received = travelling.whole(travelling.cut(model), model, memory.personal) if travelling else model
+    return method.personal_model(received, memory)
+
+
+def trained_models(engine: Engine, t: int, sent: Vectors, memories: Mapping[int, Memory]) -> list[Vectors]:
+    """The clients' own models, each trained for it: a second use of the client's samples, which it begins afresh."""
+    jobs = [
+        Job(client, t, 0, sent, replace(memory, optimizer={}, codec={}), personalises=True)
+        for client, memory in memories.items()
+    ]
+    return [copied(outcome.upload) if outcome.is_borrowed else outcome.upload for outcome in engine.work(jobs)]
 
 
 def _scores(

@@ -170,7 +170,9 @@ class Turn:
         """What the round resulted in."""
         rules = self._federation.rules
         if self._used:
-            self._macs += (rules.method.server_operations + rules.server_optimizer.operations) * server.w.numel()
+            method = rules.method
+            once = method.server_operations + rules.server_optimizer.operations
+            self._macs += (once + method.server_operations_each * len(self._used)) * server.w.numel()
         memories = self.memories
         return RoundDone(server, memories, self._record(evaluation, memories), self._details)
 

@@ -36,6 +36,8 @@ class History:
     """what the native engine computed with, such as avx2; the bits do not depend on it"""
     stopped: str | None = field(default=None, kw_only=True)
     """why it was stopped before its last round, as it was asked to be: by its patience, or by its `on_round`"""
+    remark: str | None = field(default=None, kw_only=True)
+    """what one should know of the method with this model"""
 
     def rounds_to(self, target: float) -> int | None:
         """The first round whose test score is as good as the target; None if it was never reached."""

@@ -90,6 +90,7 @@ class Result(History):
             "acceleration": list(self.acceleration),
             "ended": self.ended,
             "stopped": self.stopped,
+            **({} if self.remark is None else {"remark": self.remark}),
             "model_sha256": self.model_sha256,
             "seconds": sum(r.seconds for r in self.records),
             "versions": versions(),

@@ -30,7 +30,8 @@ def expected_memory(federation: Federation, state: FederationState) -> int | Non
     if state.travelling:
         upload, personal = state.travelling.cut(upload), size_in_bytes(state.travelling.personal(server.model))
     optimizer = rules.optimizer.start(server.w) if federation.experiment.keep_optimizer_state else {}
-    return size_in_bytes(kept) + size_in_bytes(optimizer) + rules.upload_codec.kept_bytes(upload) + personal
+    states = rules.method.trainings * size_in_bytes(optimizer)
+    return size_in_bytes(kept) + states + rules.upload_codec.kept_bytes(upload) + personal
 
 
 def tell_room(experiment: CompleteExperiment, state: FederationState, size: int, out: Path | None) -> None:

@@ -90,6 +90,8 @@ def _run(
     folder, expected = writer.out if writer is not None else None, expected_memory(federation, state)
     if expected is not None:
         tell_room(experiment, state, expected, folder)
+    if (remark := federation.method.remark(flat.layout)) is not None:
+        logging.getLogger(__name__).warning("%s", remark)
     ended = stopped = None
     try:
         with (
@@ -132,6 +134,7 @@ def _run(
         kernels=prepared.kernels,
         build=partial(copy.deepcopy, federation.module),
         frozen=frozen_names(federation.module),
+        remark=remark,
     )
     if writer is not None:
         with undisturbed():

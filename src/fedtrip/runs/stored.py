@@ -50,6 +50,7 @@ def load_result(
         state=state,
         ended=summary.get("ended"),
         stopped=summary.get("stopped"),
+        remark=summary.get("remark"),
         gflops_per_round=summary.get("gflops_per_round"),
         acceleration=tuple(summary.get("acceleration", ())),
         kernels=summary.get("kernels"),

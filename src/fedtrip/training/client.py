@@ -55,6 +55,8 @@ class Job:
     exchange: int
     received: Vectors
     memory: Memory
+    personalises: bool = False
+    """whether it is not a part of an exchange: the client makes a model of its own, to be scored and thrown away"""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,12 @@ class ClientLocal:
                 "the method asks for `travel`, which the optimizer does not have; say `needs_travel = True`"
             )
         return distance
+
+    def travel_with(self, prox: float) -> float:
+        if prox == 0:
+            return self.travel
+        settings = self.settings
+        return settings.optimizer.travel_with(prox, self.lr, self.steps, kept=settings.keep_optimizer_state)
 
     @property
     def class_counts(self) -> Tensor:
@@ -263,6 +271,15 @@ def perform(
     payload, residuals = local.settings.codec.encode(upload, job.received, memory.codec, streams)
     kept = Memory(reply.keep, job.round, local.optimizer_state, residuals, personal)
     return Outcome(job.client, len(local.labels), payload, kept, local.macs)
+
+
+def personalised(
+    method: Method, job: Job, local: ClientLocal, travelling: Travelling, first: Callable[[], Vectors]
+) -> Outcome:
+    """A client's own model of what it receives and remembers, in place of an upload; it keeps nothing of it."""
+    received = travelling.whole(job.received, first(), job.memory.personal) if travelling else job.received
+    own = method.personalise(received, job.memory, local)
+    return Outcome(job.client, len(local.labels), own, Memory(), local.macs)
 
 
 def codec_streams(seed: int, t: int, client: int, exchange: int) -> StreamOf:

@@ -15,7 +15,7 @@ from fedtrip.inputs import Inputs, size_of, sliced, taken
 from fedtrip.layout import Travelling
 from fedtrip.partitions.interface import Partition, seen_by
 from fedtrip.tasks.interface import Sums
-from fedtrip.training.client import ClientLocal, Job, LocalSettings, Outcome, perform
+from fedtrip.training.client import ClientLocal, Job, LocalSettings, Outcome, perform, personalised
 from fedtrip.training.device import placed
 from fedtrip.training.lazy_memory import give_back_freed
 from fedtrip.training.prepared_model import PreparedModel
@@ -75,10 +75,11 @@ class Workbench:
         self._test = placed(self._dataset.test_inputs, prepared.flat.device), self._dataset.y_test
 
     def client(self, job: Job) -> Outcome:
-        """Do one client's part of an exchange."""
+        """Do one client's part of an exchange, or make its own model."""
         x, y = self._samples("train", job.client)
         local = ClientLocal(self._model, self._first, x, y, self._settings, job)
-        return perform(self._method, job, local, self._travelling, self._first)
+        work = personalised if job.personalises else perform
+        return work(self._method, job, local, self._travelling, self._first)
 
     def _first(self) -> Vectors:
         """The model that the federation started from; made when it is asked for, because few methods do."""
