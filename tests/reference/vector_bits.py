@@ -50,6 +50,7 @@ class GivenLocal:
 
     lr, steps, travel = 0.05, 3, 0.21
     labels = torch.arange(SAMPLES) % CLASSES
+    class_counts = torch.tensor([5, 2, 3])
     layout = Layout(
         {
             "body.weight": Part("w", 0, SIZE - 100, (SIZE - 100,), nn.Conv1d),
@@ -59,6 +60,9 @@ class GivenLocal:
 
     def __init__(self, client, t, exchange):
         self.client, self.round, self.exchange = client, t, exchange
+
+    def travel_with(self, prox):
+        return self.travel / (1 + prox)
 
     def train(self, start, correction=None, extra_loss=None, *, loss=None, direction=None, only=None, lr_scale=1.0,
               epochs=None, order="batches"):  # fmt: skip
