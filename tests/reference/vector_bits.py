@@ -32,6 +32,7 @@ RULES = {
     **{f"method {name}": {"method": name} for name in (*METHOD.names(), *STUDY)},
     "method scaffold, option I": {"method": "scaffold", "option": "I"},
     "method apfl, adaptive": {"method": "apfl", "adaptive": True},
+    "method fedinit, updates": {"method": "fedinit", "average": "updates"},
     **{f"combine {name}": {"combine": PARAMETERS.get(name, name)} for name in COMBINE.names()},
     **{f"codec {name}": {"codec": PARAMETERS.get(name, name)} for name in UPLOAD_CODEC.names()},
     **{f"server {name}": {"server_optimizer": name} for name in SERVER_OPTIMIZER.names()},
@@ -96,6 +97,10 @@ class GivenLocal:
 
     def gradient(self, model):
         return 0.3 * model["w"] - numbers(2, self.client)
+
+    @property
+    def initial(self):
+        return numbers(0)
 
 
 def played(method="fedavg", combine="mean", codec="none", server_optimizer="none", **options):
