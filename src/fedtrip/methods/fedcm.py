@@ -27,6 +27,11 @@ class FedCm(Method):
     """
 
     title = "local steps mixed with the last round's direction of all clients; no local momentum"
+    group = "steps"
+    formula = r"""
+    client: w_k \leftarrow w_k - \eta\,[\alpha\,g + (1 - \alpha)\,s]
+    server: s \leftarrow \overline{(w - w_k)/(K_k\,\eta)}, \quad w \leftarrow w + \eta_g\,\bar\Delta
+    """
     momentum = 0.0
     weighting = "uniform"
     server_operations = 2

@@ -198,6 +198,9 @@ class Attaching:
 
 
 Weighting = Literal["samples", "uniform"]
+Group = Literal["", "paper", "server", "steps", "losses", "personal"]
+"""Where the page of methods tells of one: the FedTrip paper names it; its rule is the server's; its clients take other
+steps; they have another loss; clients have models of their own. Empty: nowhere, a method of one's own."""
 
 
 class Method(Rule):
@@ -207,6 +210,11 @@ class Method(Rule):
     checked by their type annotations (pydantic's `Annotated[float, Field(ge=0)]` gives a range).
     """
 
+    group: ClassVar[Group] = ""
+    """Its place in `docs/methods.md`."""
+    formula: ClassVar[str] = ""
+    """The docstring's formula for `docs/methods.md`: each line is a row `what: TeX`, such as
+    `server: w \\leftarrow \\bar w`; one that is indented deeper belongs to the row before."""
     momentum: ClassVar[float] = 0.9
     """Default momentum of the local optimizer."""
     weighting: ClassVar[Weighting] = "samples"
