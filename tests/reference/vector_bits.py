@@ -50,6 +50,7 @@ class GivenLocal:
 
     lr, steps, travel = 0.05, 3, 0.21
     labels = torch.arange(SAMPLES) % CLASSES
+    class_counts = torch.bincount(labels, minlength=CLASSES)
     layout = Layout(
         {
             "body.weight": Part("w", 0, SIZE - 100, (SIZE - 100,), nn.Conv1d),

@@ -58,6 +58,9 @@ def method_costs(
         parameters=sum(p.numel() for p in module.parameters() if p.requires_grad),
         forward=cost.forward,
         backward=cost.training - cost.forward,
+        C=cost.C,
+        r=cost.r,
+        h=cost.h,
     )
     results = []
     for name, method in _chosen(methods, model, dataset):
