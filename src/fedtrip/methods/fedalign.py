@@ -33,8 +33,8 @@ SMALLEST = 1e-12
 class FedAlign(Method):
     """loss CE + μ·(CE/ℓ)·ℓ, the factor CE/ℓ a constant; ℓ = mean over the batch of (‖h_s‖·‖f_s‖ − ‖h‖·‖f‖)²
 
-    h goes into the last hidden fully connected layer, f = W·h + b comes out. h_s is the first share ω of h, f_s what the
-    first share ω of the layer's outputs make of h_s alone. ‖h‖·‖f‖ is the largest singular value of h·fᵀ, a matrix
+    h goes into the last hidden fully connected layer, f = W·h + b comes out. h_s is the first share ω of h, f_s what
+    the first share ω of the layer's outputs make of h_s alone. ‖h‖·‖f‖ is the largest singular value of h·fᵀ, a matrix
     of rank 1. The whole layer is the goal: h and f are constants, and only the weights that make f_s have a gradient.
     It is μ·CE·∇log ℓ, however small ℓ is. Nothing more travels, nothing is kept.
 
