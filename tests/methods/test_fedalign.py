@@ -60,7 +60,7 @@ class LayerLocal:
 
 @pytest.mark.parametrize("closed", [True, False], ids=["closed", "autograd"])
 def test_two_rounds_by_hand(closed):
-    # h = (3, 4), W = ((1, 0), (0, 0)), b = 0, ω = ½: one input and one output are left. f = (f₁, 0), f₁ = 3W₁₁ + b₁, and
+    # h = (3, 4), W = ((1, 0), (0, 0)), b = 0, ω = ½: one input and one output are left. f = (f₁, 0), f₁ = 3W₁₁ + b₁;
     # f_s = f₁. ‖h‖‖f‖ = 5f₁, ‖h_s‖‖f_s‖ = 3f₁: the gap is −2f₁, ℓ = 4f₁². ∂ℓ/∂f_s = 2·(−2f₁)·3 = −12f₁, times h_s = 3
     # for W₁₁ and 1 for b₁. With the factor μ·log 2/ℓ: −9μ·log 2/f₁ and −3μ·log 2/f₁; nothing else moves.
     # μ = 0.4, η = ½. Round 1: f₁ = 3. Round 2: f₁ = 3W₁₁ + b₁ with the new ones.

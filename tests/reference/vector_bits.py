@@ -82,6 +82,9 @@ class GivenLocal:
             w = torch.where(moves, w - self.lr * lr_scale * h, w)
         return {"w": w}
 
+    def travel_with(self, prox):
+        return self.travel - 0.01 * prox
+
     def _beside(self, h, w, offset=None):
         """The given gradient at w + offset."""
         return h + 0.3 * (w if offset is None else w + offset)
