@@ -45,6 +45,12 @@ class FedAlign(Method):
     """
 
     title = "a hidden layer cut to a quarter of its width is made to pass on as much as the whole layer"
+    group = "paper"
+    formula = r"""
+    loss: \text{CE} + \mu\,\frac{\text{CE}}{\ell}\,\ell, \quad \text{the factor } \text{CE}/\ell \text{ a constant}
+    with: \ell = \frac{1}{M} \sum \big(\|h_s\|\,\|f_s\| - \|h\|\,\|f\|\big)^2 \text{ over a batch}
+    server: w \leftarrow \bar w
+    """
     needs_classes = True
     needs_hidden = True
     replaces_loss = True  # the factor CE is the cross entropy, and no other loss

@@ -41,6 +41,13 @@ class FedDecorr(Method):
     """
 
     title = "no two features of the representation may say the same: a penalty on their correlations"
+    group = "losses"
+    formula = r"""
+    loss: \text{CE} + \beta\,\ell
+    with: \ell = \frac{1}{M} \cdot \frac{1}{r(r - 1)} \sum_{i \ne j} (X^\top X)_{ij}^2
+    and: X \text{ the } M \text{ representations of a batch, standardised by column}
+    server: w \leftarrow \bar w
+    """
     needs_representation = True
 
     beta: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1

@@ -27,6 +27,12 @@ class FedLc(Method):
     """
 
     title = "cross entropy with a margin for each class, the larger the rarer the class is at the client"
+    group = "losses"
+    formula = r"""
+    loss: \text{CE}(z - \tau\,n_{k,c}^{-1/4},\; y)
+    with: n_{k,c} \text{ the samples of class } c \text{ at client } k
+    server: w \leftarrow \bar w
+    """
     needs_classes = True
     replaces_loss = True
 

@@ -27,6 +27,13 @@ class FedNtd(Method):
     """
 
     title = "distillation from the global model over the classes that a sample is not of"
+    group = "losses"
+    formula = r"""
+    loss: \text{CE} + \beta\,\tau^2\,\mathrm{KL}\big(\mathrm{softmax}(\tilde z_{\text{glob}}/\tau) \,\big\|\,
+        \mathrm{softmax}(\tilde z/\tau)\big)
+    with: \tilde z \text{ the logits of the classes that a sample is not of}
+    server: w \leftarrow \bar w
+    """
     needs_classes = True
 
     beta: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
