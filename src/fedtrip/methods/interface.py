@@ -24,16 +24,20 @@ from fedtrip.methods._local import (
     BatchLoss,
     ClosedLoss,
     Correction,
+    CountedLoss,
     Direction,
     GradientAt,
+    Hidden,
     Local,
+    LossSizes,
 )
 from fedtrip.registry import Rule
 from fedtrip.vectors import Vectors, copied, size_in_bytes
 
 __all__ = [
     "Affine", "Attaching", "Batch", "BatchGradient", "BatchLoss", "ClosedLoss", "Correction", "CostSymbols",
-    "Direction", "GradientAt", "Local", "Memory", "Method", "Reply", "Server", "Upload", "Uploads", "make_method",
+    "CountedLoss", "Direction", "GradientAt", "Hidden", "Local", "LossSizes", "Memory", "Method", "Reply", "Server",
+    "Upload", "Uploads", "make_method",
 ]  # fmt: skip
 
 
@@ -168,7 +172,7 @@ class Server:
 
 @dataclass(frozen=True)
 class CostSymbols:
-    """The letters of the paper's Table 8, for one client and one round."""
+    """The letters of the paper's Table 8, for one client and one round, and those that other methods need."""
 
     K: int
     """local iterations of all epochs"""
@@ -182,6 +186,12 @@ class CostSymbols:
     """cost of one sample's forward pass"""
     BP: float
     """cost of one sample's backward pass"""
+    C: int = 0
+    """outputs of the model: classes"""
+    r: int = 0
+    """numbers of a sample's representation; 0 if the model has none"""
+    h: int = 0
+    """weights of the last hidden fully connected layer; 0 if the model has none"""
 
 
 @dataclass(frozen=True)
@@ -235,6 +245,8 @@ class Method(Rule):
     """Whether `aggregate` looks at each upload on its own."""
     needs_representation: ClassVar[bool] = False
     """Whether `Local.representations` and `Batch.representation` are used."""
+    needs_hidden: ClassVar[bool] = False
+    """Whether `Batch.hidden` is used, the last hidden fully connected layer; never together with representations."""
     needs_classes: ClassVar[bool] = False
     """Whether it looks at outputs as classes, which a task such as regression does not have."""
     replaces_loss: ClassVar[bool] = False
