@@ -64,7 +64,9 @@ def pretending(monkeypatch):
         yield
 
 
-METHODS = ["fedavg", "fedtrip", "feddyn", "scaffold", "mimelite", "feddane", "moon", "fedgkd", OfOnesOwn()]
+METHODS = [
+    "fedavg", "fedtrip", "feddyn", "scaffold", "mimelite", "feddane", "moon", "fedgkd", "pfedme", "apfl", OfOnesOwn(),
+]  # fmt: skip
 
 
 @pytest.mark.usefixtures("pretending")
