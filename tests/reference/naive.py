@@ -9,10 +9,11 @@ import torch
 from tests.reference.naive_methods import METHODS as PAPERS_METHODS
 from tests.reference.naive_methods import flat, set_flat
 from tests.reference.naive_server_methods import METHODS as SERVER_METHODS
+from tests.reference.naive_sharp_methods import METHODS as SHARP_METHODS
 
 from fedtrip.randomness import permutation, stream
 
-METHODS = {**PAPERS_METHODS, **SERVER_METHODS}
+METHODS = {**PAPERS_METHODS, **SERVER_METHODS, **SHARP_METHODS}
 
 
 def run_naive(setting, method, failures=(), **options):

@@ -65,7 +65,8 @@ def pretending(monkeypatch):
 
 
 METHODS = [
-    "fedavg", "fedtrip", "feddyn", "scaffold", "mimelite", "feddane", "moon", "fedgkd", "pfedme", "apfl", OfOnesOwn(),
+    "fedavg", "fedtrip", "feddyn", "scaffold", "mimelite", "feddane", "moon", "fedgkd", "pfedme", "apfl",
+    "mofedsam", "fedsmoo", "fedlesam-s", OfOnesOwn(),
 ]  # fmt: skip
 
 

@@ -148,7 +148,9 @@ def test_what_every_method_says_of_its_gradients_is_what_it_asks_for(method, mon
     assert asked or method not in DIRECTED
 
 
-DIRECTED = {"pfedme", "apfl"}
+DIRECTED = {
+    "pfedme", "apfl", "fedsam", "mofedsam", "fedspeed", "fedsmoo", "fedlesam", "fedlesam-s", "fedlesam-d",
+}  # fmt: skip
 """Methods that surely have a direction of their own."""
 
 
