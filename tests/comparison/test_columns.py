@@ -45,7 +45,7 @@ def test_csv_and_json_have_every_column_also_one_that_is_not_shown():
 
 def test_notes_are_about_the_columns_shown():
     rows = [row()]
-    everything, some = columns(rows), [column for column in columns(rows) if column.on_terminal]
+    everything, some = columns(rows), [column for column in columns(rows) if column.importance]
     assert "GMACs" in note(rows, everything)
     assert "GMACs" not in note(rows, some)
     assert "estimate" not in note(rows, everything)

@@ -33,7 +33,7 @@ def row(**changes):
 
 
 def on_terminal(rows):
-    return [column for column in columns(rows) if column.on_terminal]
+    return [column for column in columns(rows) if column.importance]
 
 
 def header(rows):

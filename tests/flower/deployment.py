@@ -110,12 +110,12 @@ class Deployment:
         assert not check or ended.returncode == 0, f"{arguments}\n{ended.stdout}\n{ended.stderr}"
         return ended
 
-    def start(self, name, *arguments):
+    def start(self, name, *arguments, **environment):
         """Start a process that runs until it is killed; its output goes to NAME.log."""
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                list(map(str, arguments)), cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
-                stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                list(map(str, arguments)), cwd=self.folder, env={**self.environment, **environment},
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
 
     def start_superlink(self):
@@ -127,14 +127,14 @@ class Deployment:
         )  # fmt: skip
         self.wait_until(lambda: self.command("flwr", "supernode", "list", "test", check=False).returncode == 0)
 
-    def start_node(self, client):
+    def start_node(self, client, **environment):
         port = self.node_ports.setdefault(client, free_port())
         self.start(
             f"node-{client}", "flower-supernode", "--superlink", f"127.0.0.1:{self.port}",
             "--root-certificates", self.keys / "ca.crt",
             "--auth-supernode-private-key", self.keys / f"node-{client + 1}",
             "--port", port, "--node-config",
-            f'partition-id={client} data="hospital.data:load" memory-dir="{self.folder}/memory-{client}"',
+            f'partition-id={client} data="hospital.data:load" memory-dir="{self.folder}/memory-{client}"', **environment,
         )  # fmt: skip
 
     def online(self):

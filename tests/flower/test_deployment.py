@@ -93,6 +93,27 @@ def test_useless_uploads_errors_and_slow_clients_are_left_out_and_recorded(deplo
     (folder / "go").touch()
 
 
+def test_a_node_without_the_native_library_refuses_and_says_why(deployment, monkeypatch):
+    """It would give other bits: the run goes on without it, and the record says what the node lacks."""
+    deployment.stop("node-2")
+    deployment.start_node(2, FEDTRIP_NATIVE="off")
+    deployment.wait_until(lambda: deployment.online() == 3, every=2)
+    folder = deployment.work("without-library", {}, rounds=2)
+    run = deployment.submit(folder)
+    assert deployment.wait_for_end(run) == "finished:completed", deployment.log_of(run)
+    refused = [record.refused for record in read_records(folder / "out")]
+    assert [list(some) for some in refused] == [[2], [2]]
+    for some in refused:
+        assert some[2].startswith("its node is not connected; node ")
+        assert "cannot take part: " in some[2]
+        assert "compute is 'native', which cannot be here: the native library is missing" in some[2]
+    expected = on_this_machine(deployment, folder, {"2 1", "2 2"}, monkeypatch)
+    assert read_summary(folder / "out")["model_sha256"] == expected.model_sha256
+    deployment.stop("node-2")
+    deployment.start_node(2)
+    deployment.wait_until(lambda: deployment.online() == 3, every=2)
+
+
 def test_a_killed_node_is_left_out_and_rejoins_with_its_memory(deployment, monkeypatch):
     faults = {"2 2": "wait", "0 3": "wait"}
     folder = deployment.work("killed-node", faults, rounds=4)

@@ -64,6 +64,10 @@ def test_slowmo_without_momentum_is_fedavg_to_rounding(setting):
         ("feddyn", 0.0),
         ("scaffold", 0.0),
         ("mimelite", 0.0),
+        ("fedcm", 0.0),
+        ("fedacg", 0.0),
+        ("feddc", 0.0),
+        ("fedinit", 0.9),
     ],
 )
 def test_the_default_optimizer_is_the_methods_own(name, momentum):

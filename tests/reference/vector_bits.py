@@ -32,6 +32,7 @@ RULES = {
     **{f"method {name}": {"method": name} for name in (*METHOD.names(), *STUDY)},
     "method scaffold, option I": {"method": "scaffold", "option": "I"},
     "method apfl, adaptive": {"method": "apfl", "adaptive": True},
+    "method fedinit, updates": {"method": "fedinit", "average": "updates"},
     **{f"combine {name}": {"combine": PARAMETERS.get(name, name)} for name in COMBINE.names()},
     **{f"codec {name}": {"codec": PARAMETERS.get(name, name)} for name in UPLOAD_CODEC.names()},
     **{f"server {name}": {"server_optimizer": name} for name in SERVER_OPTIMIZER.names()},
@@ -50,6 +51,7 @@ class GivenLocal:
 
     lr, steps, travel = 0.05, 3, 0.21
     labels = torch.arange(SAMPLES) % CLASSES
+    class_counts = torch.tensor([5, 2, 3])
     layout = Layout(
         {
             "body.weight": Part("w", 0, SIZE - 100, (SIZE - 100,), nn.Conv1d),
@@ -59,6 +61,9 @@ class GivenLocal:
 
     def __init__(self, client, t, exchange):
         self.client, self.round, self.exchange = client, t, exchange
+
+    def travel_with(self, prox):
+        return self.travel / (1 + prox)
 
     def train(self, start, correction=None, extra_loss=None, *, loss=None, direction=None, only=None, lr_scale=1.0,
               epochs=None, order="batches"):  # fmt: skip
@@ -92,6 +97,10 @@ class GivenLocal:
 
     def gradient(self, model):
         return 0.3 * model["w"] - numbers(2, self.client)
+
+    @property
+    def initial(self):
+        return numbers(0)
 
 
 def played(method="fedavg", combine="mean", codec="none", server_optimizer="none", **options):

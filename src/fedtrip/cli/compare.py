@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
 from rich.markup import escape
-from rich.table import Table
 
 from fedtrip.cli import completion
+from fedtrip.cli.comparison_table import print_further_columns, print_table
 from fedtrip.cli.console import err, out, print_json, typed_command
 from fedtrip.cli.options import (
     DataDir,
@@ -35,10 +34,6 @@ if TYPE_CHECKING:
     from fedtrip.comparison.variants import Variant
     from fedtrip.rounds.record import RoundRecord
     from fedtrip.runs.event_files import EventFiles
-
-
-WIDE = 110
-"""Columns from which the terminal's table has room for the deviations of the costs; table.md always has them."""
 
 
 @with_experiment_options
@@ -214,7 +209,7 @@ class _Progress:
 
 def _show(comparison: Comparison, as_json: bool) -> None:
     from fedtrip.comparison.folder import PLOT, REPORT, TABLE
-    from fedtrip.comparison.tables import as_records, columns, note
+    from fedtrip.comparison.tables import as_records
 
     for label, runs in comparison.results.items():
         for run in runs:
@@ -227,29 +222,8 @@ def _show(comparison: Comparison, as_json: bool) -> None:
         return
     trials = f"{rows[0].trials} trial{'s' if rows[0].trials > 1 else ''}"
     out.print(f"{comparison.title}, {trials}", style="italic", markup=False, soft_wrap=True)
-    wide = out.width >= WIDE
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1 if wide else 0, 0, 1), pad_edge=False)
-    name, *others = shown = [column for column in columns(rows) if column.on_terminal]
-    table.add_column(name.title, overflow="fold")
-    for column in others:
-        table.add_column(column.title.replace(" ", "\n", 1), justify="right", no_wrap=True)
-    best = min((row.rounds.mean for row in rows if not row.censored), default=None)
-    for row in rows:
-        table.add_row(
-            *(escape(column.cell(row, brief=not wide)) for column in shown),
-            style="bold" if row.rounds.mean == best and not row.censored else "",
-        )
-    out.print(table)
-    out.print(note(rows, shown), style="dim", markup=False)
+    print_table(out, rows, TABLE)
     if rows[0].device_seconds is not None:
-        rest = [column for column in columns(rows) if not column.on_terminal]
-        further = Table(box=box.SIMPLE_HEAD)
-        further.add_column(name.title)
-        for column in rest:
-            further.add_column(column.title, justify="right")
-        for row in rows:
-            further.add_row(*(escape(column.text(row)) for column in (name, *rest)))
-        out.print(further)
-        out.print(" ".join(column.note for column in rest), style="dim", markup=False)
+        print_further_columns(out, rows)
     names = {"table": TABLE, "plot": PLOT, "report": REPORT}
     out.print("", *(f"{what:<8}{where / name}" for what, name in names.items()), sep="\n", markup=False, soft_wrap=True)

@@ -63,8 +63,8 @@ class Column:
     """how to read it"""
     brief: Callable[[Row], str] | None = None
     """the cell where there is little room, if it is another"""
-    on_terminal: bool = True
-    """whether a terminal has room for it at all"""
+    importance: int = 0
+    """which columns a terminal shows if it has not room for all, the highest; 0 is never shown there"""
     is_shown: bool = True
     """whether people get it; programs always do"""
 
@@ -80,7 +80,7 @@ def columns(rows: Sequence[Row], *, every: bool = False) -> list[Column]:
         Entry("method", lambda row: row.method),
         Entry("trials", lambda row: row.trials),
     )
-    variant = Column("variant", lambda row: row.variant, lambda row: row.variant, names)
+    variant = Column("variant", lambda row: row.variant, lambda row: row.variant, names, importance=9)
     made = [variant, *_to_target(rows), _final_score(rows), *_clients(rows), *_costs(rows), *_further_costs(rows)]
     return [column for column in made if column.is_shown or every]
 
@@ -102,12 +102,14 @@ def _to_target(rows: Sequence[Row]) -> list[Column]:
             lambda row: LAST_FIRST if row.target is None else row.rounds.mean + 0.5 * bool(row.censored),  # a bound
             (Entry("target", lambda row: row.target), an_estimate("rounds", lambda row: row.rounds)),
             note=how if some else "",
+            importance=7,
         ),
         Column(
             "reached",
             lambda row: f"{row.trials - row.censored}/{row.trials}" if row.target is not None else "–",
             lambda row: LAST_FIRST if row.target is None else (row.trials - row.censored) / row.trials,
             (Entry("censored", lambda row: row.censored),),
+            importance=1,
         ),
         Column(
             "speed-up [95 %]",
@@ -115,6 +117,7 @@ def _to_target(rows: Sequence[Row]) -> list[Column]:
             lambda row: LAST_FIRST if row.target is None or row.speedup is None else row.speedup.mean,
             (Entry("speedup", lambda row: row.speedup, ("mean", "low", "high", "bound", "left_out")),),
             note=_note_on_speedups(speedups) if some else "",
+            importance=8,
         ),
     ]
 
@@ -128,6 +131,7 @@ def _final_score(rows: Sequence[Row]) -> Column:
         lambda row: LAST_FIRST if row.final_score is None else row.final_score.mean,
         (an_estimate(f"final_{name}", lambda row: row.final_score),),
         note=f"Final {name}: mean of the last {LAST_ROUNDS} evaluated rounds.",
+        importance=6,
     )
 
 
@@ -141,6 +145,7 @@ def _clients(rows: Sequence[Row]) -> list[Column]:
         for name, title in {"mean": "client mean", "worst_tenth": "worst 10 %", "unseen": "unseen"}.items():
             if any(row.client_scores.get(whose, {}).get(name) is not None for row in rows):
                 made.append(_client_column(whose, name, f"{of_whom}{title}{'' if title.endswith('%') else unit}"))
+    told = ""
     if made:
         score = goal.score if goal is not None else "score"
         told = (
@@ -148,8 +153,8 @@ def _clients(rows: Sequence[Row]) -> list[Column]:
             "clients whom it serves worst; unseen: of those that never took part"
         )
         own = any("personal" in row.client_scores for row in rows)
-        made[0] = replace(made[0], note=told + ("; personal: under each client's own model." if own else "."))
-    return made
+        told += "; personal: under each client's own model." if own else "."
+    return [replace(column, note=told) for column in made]
 
 
 def _client_column(whose: str, name: str, title: str) -> Column:
@@ -164,7 +169,8 @@ def _client_column(whose: str, name: str, title: str) -> Column:
         value = of(row)
         return LAST_FIRST if value is None else value.mean
 
-    return Column(title, text, sort, (an_estimate(f"clients_{whose}_{name}", of),), on_terminal=name == "mean")
+    shown = {("personal", "mean"): 5, ("global", "mean"): 4}.get((whose, name), 0)
+    return Column(title, text, sort, (an_estimate(f"clients_{whose}_{name}", of),), importance=shown)
 
 
 def _costs(rows: Sequence[Row]) -> list[Column]:
@@ -186,6 +192,7 @@ def _costs(rows: Sequence[Row]) -> list[Column]:
             (an_estimate("gflops", lambda row: row.gflops),),
             note="GFLOPs: the paper's accounting, one client, forward passes and attaching operations." * declared,
             brief=lambda row: gflops(row, spread=False),
+            importance=2,
         ),
         Column(
             "MB",
@@ -194,6 +201,7 @@ def _costs(rows: Sequence[Row]) -> list[Column]:
             (an_estimate("megabytes", lambda row: row.megabytes),),
             note=f"MB: all clients, down and up. Costs are {extent}.",
             brief=lambda row: megabytes(row, spread=False),
+            importance=3,
         ),
     ]
 
@@ -212,7 +220,6 @@ def _further_costs(rows: Sequence[Row]) -> list[Column]:
             lambda row: row.gmacs.mean,
             (an_estimate("gmacs", lambda row: row.gmacs),),
             note="GMACs: ours, all clients and the server, forward and backward.",
-            on_terminal=False,
         ),
         Column(
             "kB kept",
@@ -220,7 +227,6 @@ def _further_costs(rows: Sequence[Row]) -> list[Column]:
             lambda row: row.client_megabytes,
             (Entry("client_megabytes", lambda row: row.client_megabytes),),
             note="kB kept: what a client stores between its rounds.",
-            on_terminal=False,
         ),
         Column(
             "s (estimate)",
@@ -228,7 +234,6 @@ def _further_costs(rows: Sequence[Row]) -> list[Column]:
             lambda row: LAST_FIRST if row.device_seconds is None else row.device_seconds.mean,
             (an_estimate("device_seconds", lambda row: row.device_seconds),),
             note=f"s (estimate): {FORMULA}.",
-            on_terminal=False,
             is_shown=estimated,
         ),
     ]
@@ -237,7 +242,7 @@ def _further_costs(rows: Sequence[Row]) -> list[Column]:
 def note(rows: Sequence[Row], shown: Sequence[Column]) -> str:
     """How to read a table with these columns."""
     means = ["Mean ± standard deviation over trials."] if any(row.trials > 1 for row in rows) else []
-    return " ".join([*means, *(column.note for column in shown if column.note)])
+    return " ".join([*means, *dict.fromkeys(column.note for column in shown if column.note)])
 
 
 def _note_on_speedups(speedups: Sequence[Ratio]) -> str:

@@ -29,7 +29,7 @@ class FedCm(Method):
     title = "local steps mixed with the last round's direction of all clients; no local momentum"
     momentum = 0.0
     weighting = "uniform"
-    server_operations = 1
+    server_operations = 2
     server_operations_each = 2
     needs_each = True
     needs_travel = True
