@@ -51,7 +51,7 @@ class Direction(Protocol):
     cheap case h = gradient() + correction(w_k). Weight decay is added after it, at w_k."""
 
     def at(self, w_k: Tensor, gradient: GradientAt, step: int, /) -> Tensor:
-        """h of the local step with this number, the first being 0; it may keep w_k, which nobody changes.
+        """h of the local step with this number, the first being 0. w_k is a copy that it may keep or change.
 
         Statistics of BatchNorm move in the call of `gradient` without an offset, or in the first if there is none.
         """

@@ -22,7 +22,7 @@ from fedtrip.optimizers.sgd import Sgd
 from fedtrip.tasks.classification import Classification
 from fedtrip.tasks.interface import Sums, Task, has_closed_gradient
 from fedtrip.training.flat_model import FlatModel
-from fedtrip.training.trainer import Training
+from fedtrip.training.trainer import Training, of_the_model
 
 GRADIENT_BATCH = 50
 """Samples at once in a full gradient: what the engine keeps of more would not fit the caches."""
@@ -93,7 +93,8 @@ class NativeTrainer(NativeScorer):
             if training.direction is None:
                 self._batch_gradient(training, rows, step, w)
             else:
-                g.copy_(training.direction.at(w.clone(), self._look_aside(training, rows, step), step))
+                h = training.direction.at(w.clone(), self._look_aside(training, rows, step), step)
+                g.copy_(of_the_model(h, w, "gives a direction of"))
             training.hold(g)
             self._step(training, sgd)
             training.put_back(w, start)
@@ -104,7 +105,7 @@ class NativeTrainer(NativeScorer):
         w, g, clip = self._flat.w, self._flat.g, training.clip
 
         def gradient(offset: Tensor | None = None, /) -> Tensor:
-            there = w if offset is None else w + offset
+            there = w if offset is None else w + of_the_model(offset, w, "looks aside by")
             self._batch_gradient(training, rows, step, there)
             training.hold(g)
             if clip is not None and clip.of == "gradient":

@@ -15,7 +15,7 @@ from fedtrip.optimizers._clip import Clip
 from fedtrip.tasks.interface import Sums, Task
 from fedtrip.training.device import deterministic, dropout_state, seed_dropout, set_dropout_state
 from fedtrip.training.flat_model import FlatModel
-from fedtrip.training.trainer import FROZEN_BATCH, Training
+from fedtrip.training.trainer import FROZEN_BATCH, Training, of_the_model
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,7 @@ class _LookAside:
     def __init__(self, trainer: TorchTrainer, training: Training, x: Inputs, rows: Tensor, tap: Tap | None) -> None:
         self._trainer, self._training, self._x, self._rows, self._tap = trainer, training, x, rows, tap
         self._flat = trainer._flat
-        self._there = self._flat.w.clone()
-        self.w_k = self._there.to("cpu")
+        self._w_k: Tensor | None = None  # what is put back, from the first look aside on
         self._dropout = dropout_state(self._flat.device)
         self._before = self._flat.statistics()
         self._after: list[Tensor] | None = None
@@ -50,10 +49,13 @@ class _LookAside:
         set_dropout_state(self._dropout, flat.device)
         flat.set_statistics(self._before)
         if offset is not None:
-            flat.w.copy_(self._there + offset.to(flat.device))
+            aside = of_the_model(offset, flat.w, "looks aside by")
+            self._w_k = flat.w.clone() if self._w_k is None else self._w_k
+            flat.w.add_(aside)
         flat.g.zero_()
         self._trainer._add_batch_gradient(self._training, self._x, self._rows, self._tap)
-        flat.w.copy_(self._there)
+        if self._w_k is not None:
+            flat.w.copy_(self._w_k)
         if self._after is None or offset is None:
             self._after = flat.statistics()
         self._training.hold(flat.g)
@@ -164,9 +166,9 @@ class TorchTrainer:
         assert training.direction is not None
         flat = self._flat
         look = _LookAside(self, training, training.batch(rows, step), rows, tap)
-        h = training.direction.at(look.w_k, look, step)
+        h = training.direction.at(flat.w.to("cpu", copy=True), look, step)
         look.end()
-        flat.g.copy_(h)
+        flat.g.copy_(of_the_model(h, flat.w, "gives a direction of"))
         training.hold(flat.g)
         if training.clip is not None and training.clip.of == "step":
             training.clip.cut(flat.g)
