@@ -6,6 +6,7 @@ Of the library it takes only the randomness: which clients a round has, and the 
 import copy
 
 import torch
+from tests.reference.naive_loss_methods import METHODS as LOSS_METHODS
 from tests.reference.naive_methods import METHODS as PAPERS_METHODS
 from tests.reference.naive_methods import flat, set_flat
 from tests.reference.naive_server_methods import METHODS as SERVER_METHODS
@@ -14,7 +15,7 @@ from tests.reference.naive_step_methods import METHODS as STEP_METHODS
 
 from fedtrip.randomness import permutation, stream
 
-METHODS = {**PAPERS_METHODS, **SERVER_METHODS, **SHARP_METHODS, **STEP_METHODS}
+METHODS = {**PAPERS_METHODS, **SERVER_METHODS, **STEP_METHODS, **SHARP_METHODS, **LOSS_METHODS}
 
 
 def run_naive(setting, method, failures=(), **options):

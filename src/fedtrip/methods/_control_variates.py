@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ class ControlVariates(Method):
 
     momentum = 0.0
     weighting = "uniform"
-    totals = ("delta_c",)
+    totals: ClassVar[tuple[str, ...]] = ("delta_c",)
     optimizers = ("sgd",)  # K steps of length η are what (w − w_k)/(Kη) takes for granted
 
     def start(self, w: Tensor) -> Vectors:

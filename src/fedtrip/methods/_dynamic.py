@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
@@ -24,7 +24,7 @@ class Dynamic(Method):
     momentum = 0.0
     server_operations = 3
     weighting = "uniform"
-    totals = ("w",)
+    totals: ClassVar[tuple[str, ...]] = ("w",)
 
     alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.1
     """α, weight of the regulariser"""

@@ -26,6 +26,12 @@ class FedAcg(Method):
     """
 
     title = "the server's momentum is sent ahead with the model, a proximal term anchors there; plain SGD"
+    group = "steps"
+    formula = r"""
+    sent: v = w + \lambda\,m
+    step: g + \mu\,(w_k - v)
+    server: m \leftarrow \lambda\,m + \overline{w_k - v}, \quad w \leftarrow w + m
+    """
     momentum = 0.0  # as in the official code: the momentum is the server's
     weighting = "uniform"
     server_operations = 2

@@ -20,4 +20,12 @@ class FedAdagrad(Adagrad, ServerOptimized):
     """
 
     title = "Adagrad on the server; clients train with plain SGD"
+    group = "server"
+    formula = r"""
+    step: g
+    server: m \leftarrow \beta_1 m + (1 - \beta_1)\,\bar\Delta
+    and: v \leftarrow v + \bar\Delta^2
+    then: w \leftarrow w + \eta_g\,\frac{m}{\sqrt v + \tau}
+    start: m = 0, \quad v = \tau^2
+    """
     server_operations = Adagrad.operations

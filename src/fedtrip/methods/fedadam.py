@@ -21,4 +21,12 @@ class FedAdam(BiasCorrection, Adam, ServerOptimized):
     """
 
     title = "Adam on the server; clients train with plain SGD"
+    group = "server"
+    formula = r"""
+    step: g
+    server: m \leftarrow \beta_1 m + (1 - \beta_1)\,\bar\Delta
+    and: v \leftarrow \beta_2 v + (1 - \beta_2)\,\bar\Delta^2
+    then: w \leftarrow w + \eta_g\,\frac{m}{\sqrt v + \tau}
+    start: m = 0, \quad v = \tau^2
+    """
     server_operations = Adam.operations

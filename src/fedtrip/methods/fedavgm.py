@@ -17,4 +17,9 @@ class FedAvgM(Momentum, ServerOptimized):
     """
 
     title = "FedAvg with momentum on the server; clients train with plain SGD"
+    group = "server"
+    formula = r"""
+    step: g
+    server: u \leftarrow \beta u + (w - \bar w), \quad w \leftarrow w - \eta_g\,u
+    """
     server_operations = Momentum.operations

@@ -23,10 +23,16 @@ class FedCm(Method):
     kept. A client without a step has no part in s. Weight decay belongs to g, and is scaled by α like it.
 
     Departs from the paper: its server steps to w − η_g·s, which is the same when all K_k are equal and its η_g is K·η.
-    Departs from the official code: that takes K of one client for all of them.
+    Departs from FL-Simulator's code: that takes K of the first client, not rounded up, for all of them, and leaves
+    weight decay unscaled.
     """
 
     title = "local steps mixed with the last round's direction of all clients; no local momentum"
+    group = "steps"
+    formula = r"""
+    client: w_k \leftarrow w_k - \eta\,[\alpha\,g + (1 - \alpha)\,s]
+    server: s \leftarrow \overline{(w - w_k)/(K_k\,\eta)}, \quad w \leftarrow w + \eta_g\,\bar\Delta
+    """
     momentum = 0.0
     weighting = "uniform"
     server_operations = 2

@@ -29,6 +29,13 @@ class FedDc(ControlVariates, Dynamic):
     """
 
     title = "FedDyn's pull by the drift that a client keeps, with SCAFFOLD's control variates; plain SGD"
+    group = "steps"
+    formula = r"""
+    step: g + \alpha\,(w_k - w + h_k) + (c - c_k)
+    then: h_k \leftarrow h_k + \Delta_k, \quad c_k^{+} = c_k - c + (w - w_k)/(K\eta)
+    server: H \leftarrow H + \frac{1}{N} \sum_{k \in S} \Delta_k, \quad w \leftarrow \bar w + H, \quad
+      c \leftarrow c + \frac{1}{N} \sum_{k \in S} (c_k^{+} - c_k)
+    """
     server_operations = 4
     totals = ("w", "delta_c")
 

@@ -29,6 +29,13 @@ class FedDisco(Method):
     """
 
     title = "weights that tell clients with even labels from those with few classes"
+    group = "server"
+    formula = r"""
+    step: g
+    server: w \leftarrow \sum_k p_k\,w_k, \quad p_k \propto \max(0,\; n_k/\textstyle\sum n - a\,d_k + b)
+    with: d_k = \frac{\mathrm{KL}(\text{labels of } k \,\|\, \text{uniform})}
+        {\sum_{j \in S} \mathrm{KL}(\text{labels of } j \,\|\, \text{uniform})}
+    """
     needs_classes = True
 
     a: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.5

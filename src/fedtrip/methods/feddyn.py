@@ -17,10 +17,16 @@ from fedtrip.vectors import Vectors
 class FedDyn(Dynamic):
     """step g − λ_k + α(w_k − w); λ_k ← λ_k − α(w_k − w); server h ← h − (α/N)Σ(w_k − w), w ← mean − h/α
 
-    N counts all clients, S those of the round. Invariant: h = (1/N) Σ_k λ_k.
+    N counts all clients, S those of the round. Invariant: h = (1/N) Σ_k λ_k. The means are uniform.
     """
 
     title = "dynamic regularisation with a gradient kept by each client; plain SGD"
+    group = "paper"
+    formula = r"""
+    step: g - \lambda_k + \alpha\,(w_k - w)
+    then: \lambda_k \leftarrow \lambda_k - \alpha\,(w_k - w)
+    server: h \leftarrow h - \frac{\alpha}{N} \sum_{k \in S} (w_k - w), \quad w \leftarrow \bar w - h/\alpha
+    """
 
     alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.1
     """α, weight of the regulariser (the paper: 1 on MNIST)"""

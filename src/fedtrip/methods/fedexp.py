@@ -26,6 +26,13 @@ class FedExp(Method):
     """
 
     title = "a server step that is extrapolated where the clients' updates point apart"
+    group = "server"
+    formula = r"""
+    step: g
+    server: w \leftarrow w + \eta_g\,\bar\Delta
+    with: \eta_g = \max\left(1, \frac{\sum_k p_k \lVert\Delta_k\rVert^2}
+        {2\,(\lVert\bar\Delta\rVert^2 + \varepsilon_t)}\right), \quad \varepsilon_t = \varepsilon\,(\eta_t/\eta_1)^2
+    """
     needs_each = True
     server_operations = 3
     server_operations_each = 2

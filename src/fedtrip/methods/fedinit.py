@@ -25,6 +25,13 @@ class FedInit(Method):
     """
 
     title = "clients start beyond the global model, away from their own last one"
+    group = "steps"
+    formula = r"""
+    start: w_k = w + \beta\,(w - w_{\text{last}})
+    step: g
+    then: w_{\text{last}} \leftarrow w_k
+    server: w \leftarrow \bar w
+    """
     weighting = "uniform"
 
     beta: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1

@@ -28,6 +28,12 @@ class FedNova(Method):
     """
 
     title = "normalised averaging: clients that take more steps do not pull the model their way"
+    group = "server"
+    formula = r"""
+    step: g + \mu\,(w_k - w)
+    then: d_k = (w - w_k)/\tau_k
+    server: w \leftarrow w - \tau_{\text{eff}} \sum_k p_k\,d_k, \quad \tau_{\text{eff}} = \sum_k p_k\,\tau_k
+    """
     needs_each = True
     needs_travel = True
     server_operations = 1

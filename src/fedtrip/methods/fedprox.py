@@ -13,9 +13,21 @@ from fedtrip.vectors import Vectors
 
 @dataclass(frozen=True)
 class FedProx(Method):
-    """step g + μ(w_k − w), the gradient of F_k + (μ/2)‖w_k − w‖²"""
+    """step g + μ(w_k − w), the gradient of F_k + (μ/2)‖w_k − w‖²
+
+    With μ = 0 it is FedAvg, to the bit.
+
+    Departs from the paper: there clients are drawn with probability proportional to n_k and averaged uniformly; here
+    they are drawn uniformly and weighted by n_k, as in FedAvg. With equal n_k, as in the FedTrip paper, the weights are
+    the same.
+    """
 
     title = "a proximal term keeps the local model near the global one"
+    group = "paper"
+    formula = r"""
+    step: g + \mu\,(w_k - w)
+    server: w \leftarrow \bar w
+    """
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
     """μ, weight of the proximal term"""

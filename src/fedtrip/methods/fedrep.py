@@ -26,6 +26,13 @@ class FedRep(BodyAndHead):
     """
 
     title = "each client fits its own head to the common body, then the body to its head"
+    group = "personal"
+    formula = r"""
+    first: E_h \text{ epochs of steps } g \text{ on } \text{head}_k \text{, body frozen}
+    then: E \text{ epochs of steps } g \text{ on } \text{body}_k \text{, head frozen}
+    server: \text{body} \leftarrow \overline{\text{body}}
+    own: \text{head}_k
+    """
     momentum = 0.5
     trainings = 2
 

@@ -25,6 +25,12 @@ class FedSam(Method):
     """
 
     title = "sharpness-aware local steps: the gradient a little uphill of the local model; plain SGD"
+    group = "steps"
+    formula = r"""
+    step: \nabla f(w_k + e)
+    with: e = \rho\,g/(\|g\| + 10^{-7}), \quad g = \nabla f(w_k)
+    server: w \leftarrow \bar w
+    """
     momentum = 0.0
     weighting = "uniform"
 

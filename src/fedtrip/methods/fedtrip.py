@@ -24,6 +24,12 @@ class FedTrip(Method):
     """
 
     title = "triplet regularisation: near the global model, away from the historical one (the paper's method)"
+    group = "paper"
+    formula = r"""
+    step: g + \mu\,[(w_k - w) + \xi\,(w_{\text{hist}} - w_k)], \quad \xi = 1/\text{gap}
+    then: w_{\text{hist}} \leftarrow w_k
+    server: w \leftarrow \bar w
+    """
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.4
     """μ, weight of the triplet term (the paper: 0.4, and 1.0 for MLPs)"""

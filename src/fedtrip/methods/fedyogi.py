@@ -22,4 +22,12 @@ class FedYogi(BiasCorrection, Yogi, ServerOptimized):
     """
 
     title = "Yogi on the server; clients train with plain SGD"
+    group = "server"
+    formula = r"""
+    step: g
+    server: m \leftarrow \beta_1 m + (1 - \beta_1)\,\bar\Delta
+    and: v \leftarrow v - (1 - \beta_2)\,\bar\Delta^2\,\mathrm{sign}(v - \bar\Delta^2)
+    then: w \leftarrow w + \eta_g\,\frac{m}{\sqrt v + \tau}
+    start: m = 0, \quad v = \tau^2
+    """
     server_operations = Yogi.operations

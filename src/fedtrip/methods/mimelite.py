@@ -15,9 +15,21 @@ from fedtrip.vectors import Vectors
 
 @dataclass(frozen=True)
 class MimeLite(Method):
-    """w_k ← w_k − η[(1−β)g + βs], s frozen; server w ← mean of w_k, s ← (1−β)·mean ∇F_k(w) + βs"""
+    """w_k ← w_k − η[(1−β)g + βs], s frozen; server w ← mean of w_k, s ← (1−β)·mean ∇F_k(w) + βs
+
+    s is frozen for the round. A client sends the gradient on all its data at w beside its trained model. With β = 0 it
+    is FedAvg with plain SGD, to the bit.
+
+    Departs from the paper: there both means are uniform over the clients of the round; here they are weighted by n_k,
+    as in FedAvg. With equal n_k the weights are the same.
+    """
 
     title = "clients step with the server's momentum, renewed from full-batch gradients; no local momentum"
+    group = "paper"
+    formula = r"""
+    client: w_k \leftarrow w_k - \eta\,[(1 - \beta)\,g + \beta\,s]
+    server: w \leftarrow \bar w, \quad s \leftarrow (1 - \beta)\,\overline{\nabla F_k(w)} + \beta\,s
+    """
     momentum = 0.0
     server_operations = 2
     means = ("w", "gradient")

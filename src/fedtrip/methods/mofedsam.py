@@ -26,6 +26,12 @@ class MoFedSam(FedCm):
     """
 
     title = "sharpness-aware steps mixed with the last round's direction of all clients; no local momentum"
+    group = "steps"
+    formula = r"""
+    client: w_k \leftarrow w_k - \eta\,[\alpha\,\nabla f(w_k + e) + (1 - \alpha)\,s]
+    with: e = \rho\,g/(\|g\| + 10^{-7}), \quad g = \nabla f(w_k)
+    server: s \leftarrow \overline{(w - w_k)/(K_k\,\eta)}, \quad w \leftarrow w + \eta_g\,\bar\Delta
+    """
 
     rho: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
     """ρ, how far uphill the gradient is taken"""

@@ -38,6 +38,13 @@ class PFedMe(Method):
     """
 
     title = "clients step towards personal models near their own; plain SGD"
+    group = "personal"
+    formula = r"""
+    R times: \theta \leftarrow \theta - \eta_p\,[g(\theta) + \lambda\,(\theta - w_k)]
+    step: \lambda\,(w_k - \theta)
+    server: w \leftarrow (1 - \beta)\,w + \beta\,\bar w
+    own: \theta
+    """
     momentum = 0.0
     server_operations = 2
     optimizers = ("sgd",)  # w_k ← w_k − ηλ(w_k − θ) is a step of plain SGD

@@ -14,9 +14,21 @@ from fedtrip.vectors import Vectors
 
 @dataclass(frozen=True)
 class Scaffold(ControlVariates):
-    """step g − c_k + c; c_k⁺ = ∇F_k(w) (I) or c_k − c + (w − w_k)/(Kη) (II); server c ← c + (1/N)Σ(c_k⁺ − c_k)"""
+    """step g − c_k + c; c_k⁺ = ∇F_k(w) (I) or c_k − c + (w − w_k)/(Kη) (II); server c ← c + (1/N)Σ(c_k⁺ − c_k)
+
+    Beside it the server moves w ← w + η_g·(uniform mean of w_k − w). Option I costs n(FP+BP) more, for the gradient on
+    all local data; that sum is the FedTrip paper's row. Option II is for plain SGD: with momentum above 0 it
+    overestimates the gradient, because (w − w_k)/(Kη) is then more than a mean of gradients.
+    """
 
     title = "control variates of server and clients correct the drift; plain SGD"
+    group = "paper"
+    formula = r"""
+    step: g - c_k + c
+    option I: c_k^{+} = \nabla F_k(w)
+    option II: c_k^{+} = c_k - c + (w - w_k)/(K\eta)
+    server: w \leftarrow w + \eta_g\,(\bar w - w), \quad c \leftarrow c + \frac{1}{N} \sum_{k \in S} (c_k^{+} - c_k)
+    """
     server_operations = 3
 
     option: Literal["I", "II"] = "II"

@@ -15,9 +15,18 @@ from fedtrip.vectors import Vectors
 
 @dataclass(frozen=True)
 class SlowMo(Method):
-    """step g, plain SGD; server u ← βu + (w − w̄)/η, w ← w − αηu with w̄ the mean of the uploads"""
+    """step g, plain SGD; server u ← βu + (w − w̄)/η, w ← w − αηu with w̄ the mean of the uploads
+
+    u is in the scale of gradients: the local rate η divides what goes into it and multiplies what comes out, so that a
+    change of η over the rounds does not change what u remembers. To rounding FedAvgM while η is constant.
+    """
 
     title = "slow momentum on the server; clients train with plain SGD"
+    group = "paper"
+    formula = r"""
+    step: g
+    server: u \leftarrow \beta u + (w - \bar w)/\eta, \quad w \leftarrow w - \alpha\,\eta\,u
+    """
     momentum = 0.0
     server_operations = 3
 

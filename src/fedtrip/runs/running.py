@@ -189,6 +189,9 @@ def _gflops_per_round(federation: Federation, cost: PassCost) -> float | None:
             parameters=parameters,
             forward=cost.forward,
             backward=cost.training - cost.forward,
+            C=cost.C,
+            r=cost.r,
+            h=cost.h,
         )
         return paper_gflops_per_round(federation.method, symbols, experiment.local_epochs)
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedtrip.inputs import Inputs, pieces
-from fedtrip.methods.interface import Affine, Batch, Correction
+from fedtrip.methods.interface import Affine, Batch, Correction, Hidden
 from fedtrip.models.representation import Tap
 from fedtrip.optimizers._clip import Clip
 from fedtrip.tasks.interface import Sums, Task
@@ -70,10 +70,14 @@ class _LookAside:
 
 
 class TorchTrainer:
-    """Computes with the module of a flat model; `tapped` says that its representation is looked at in training."""
+    """Computes with the module of a flat model; `tapped` says that its representation is looked at in training, or
+    with `hidden` its last hidden layer."""
 
-    def __init__(self, flat: FlatModel, task: Task, *, tapped: bool, representation: str | None) -> None:
+    def __init__(
+        self, flat: FlatModel, task: Task, *, tapped: bool, representation: str | None, hidden: bool = False
+    ) -> None:
         self._flat, self._task, self._tapped, self._representation = flat, task, tapped, representation
+        self._hidden = hidden
 
     def load(self, model: Mapping[str, Tensor]) -> None:
         self._flat.load(model)
@@ -143,11 +147,19 @@ class TorchTrainer:
     def _add_batch_gradient(self, training: Training, x: Inputs, rows: Tensor, tap: Tap | None) -> None:
         """Add the gradient of a batch's loss, the task's or the method's, to the gradient vector."""
         y, outputs = training.y.index_select(0, rows), self._flat.logits(x)
-        batch = Batch(rows, y, outputs, tap.take() if tap else None)
+        batch = Batch(rows, y, outputs, *self._seen(tap))
         loss = self._task.loss(outputs, y) if training.loss is None else training.loss(batch)
         if training.extra_loss is not None:
             loss = loss + training.extra_loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
+
+    def _seen(self, tap: Tap | None) -> tuple[Tensor | None, Hidden | None]:
+        """The representation of the last forward pass, or the hidden layer."""
+        if tap is None or not self._hidden:
+            return tap.take() if tap else None, None
+        layer = tap.site.layer
+        assert isinstance(layer, nn.Linear)
+        return None, Hidden(tap.take(), layer.weight, layer.bias)
 
     def _directed(self, training: Training, rows: Tensor, step: int, tap: Tap | None) -> None:
         """The method's own direction, which looks at this batch's gradient where it likes."""
