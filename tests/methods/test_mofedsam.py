@@ -76,7 +76,7 @@ def test_statistics_of_batch_norm_see_each_batch_once_at_w_k():
 
 
 def test_its_costs():
-    check_costs("mofedsam", passes=2, operations=4, server=1, each=2, down=1, numbers=1)
+    check_costs("mofedsam", passes=2, operations=4, server=2, each=2, down=1, numbers=1)
     attaching = MoFedSam().attaching(COST)
     assert attaching.flops == 7 * 4 * 300 + 5 * 7 * 10
     assert (attaching.formula, attaching.communication) == ("K·M(FP+BP) + 5K|w|", "|w|")

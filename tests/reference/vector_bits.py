@@ -33,6 +33,7 @@ RULES = {
     "method scaffold, option I": {"method": "scaffold", "option": "I"},
     "method apfl, adaptive": {"method": "apfl", "adaptive": True},
     "method fedinit, updates": {"method": "fedinit", "average": "updates"},
+    "method fedspeed, mixed": {"method": "fedspeed", "gamma": 0.4},
     **{f"combine {name}": {"combine": PARAMETERS.get(name, name)} for name in COMBINE.names()},
     **{f"codec {name}": {"codec": PARAMETERS.get(name, name)} for name in UPLOAD_CODEC.names()},
     **{f"server {name}": {"server_optimizer": name} for name in SERVER_OPTIMIZER.names()},
