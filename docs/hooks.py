@@ -35,7 +35,12 @@ ORDER: dict[str, dict[str, str]] = {
         "Glossary": "glossary.md",
         "API": "api.md",
     },
-    "The paper": {"How it was read": "reading.md", "Reproduction": "reproduction.md", "Which ξ?": "xi.md"},
+    "The paper": {
+        "How it was read": "reading.md",
+        "Reproduction": "reproduction.md",
+        "Which ξ?": "xi.md",
+        "Why there is no FedMA": "fedma.md",
+    },
     "The project": {"Contributing": "contributing.md", "Changelog": "changelog.md"},
 }
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)|(!\[[^\]]*\])\(([^)\s]+)\)")

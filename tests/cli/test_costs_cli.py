@@ -20,7 +20,9 @@ def test_costs_of_a_model_that_the_data_set_does_not_suit(fedtrip):
     ended = fedtrip("costs", "--model", "alexnet")
     assert (ended.code, "alexnet' cannot take samples of shape (1, 8, 8); accepted: " in ended.err) == (2, True)
     printed = json.loads(fedtrip("costs", "--model", "alexnet", "--dataset", "cifar-10", "--json").out)
-    assert [row["method"] for row in printed][:2] == ["fedtrip", "fedavg"]
+    named = [row["method"] for row in printed]
+    assert named[0] == "fedtrip"  # the default first
+    assert "fedavg" in named
 
 
 def test_costs_of_a_model_of_token_ids_are_those_of_its_usual_sequences(fedtrip):
