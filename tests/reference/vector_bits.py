@@ -62,9 +62,6 @@ class GivenLocal:
     def __init__(self, client, t, exchange):
         self.client, self.round, self.exchange = client, t, exchange
 
-    def travel_with(self, prox):
-        return self.travel / (1 + prox)
-
     def train(self, start, correction=None, extra_loss=None, *, loss=None, direction=None, only=None, lr_scale=1.0,
               epochs=None, order="batches"):  # fmt: skip
         w = start["w"].clone()

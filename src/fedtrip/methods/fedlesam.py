@@ -27,6 +27,13 @@ class FedLesam(Method):
     """
 
     title = "sharpness-aware local steps at the price of plain ones: uphill is where the server came from; plain SGD"
+    group = "steps"
+    formula = r"""
+    step: \nabla f(w_k + e)
+    with: e = \rho\,(w_{\text{prev}} - w)/(\|w_{\text{prev}} - w\| + 10^{-7})
+    then: w_{\text{prev}} \leftarrow w
+    server: w \leftarrow \bar w
+    """
     momentum = 0.0
     weighting = "uniform"
 

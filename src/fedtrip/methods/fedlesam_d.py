@@ -26,6 +26,13 @@ class FedLesamD(Dynamic):
     """
 
     title = "FedLESAM's gradients with FedDyn's regulariser; plain SGD"
+    group = "steps"
+    formula = r"""
+    step: \nabla f(w_k + e) - \lambda_k + \alpha\,(w_k - w)
+    with: e = \rho\,(w_{\text{prev}} - w)/(\|w_{\text{prev}} - w\| + 10^{-7})
+    then: \lambda_k \leftarrow \lambda_k - \alpha\,(w_k - w), \quad w_{\text{prev}} \leftarrow w
+    server: h \leftarrow h - \frac{\alpha}{N} \sum_{k \in S} (w_k - w), \quad w \leftarrow \bar w - h/\alpha
+    """
 
     rho: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
     """ρ, how far uphill the gradient is taken"""

@@ -26,6 +26,13 @@ class FedLesamS(ControlVariates):
     """
 
     title = "FedLESAM's gradients with SCAFFOLD's control variates; plain SGD"
+    group = "steps"
+    formula = r"""
+    step: \nabla f(w_k + e) + c - c_k
+    with: e = \rho\,(w_{\text{prev}} - w)/(\|w_{\text{prev}} - w\| + 10^{-7})
+    then: c_k^{+} = c_k - c + (w - w_k)/(K\eta), \quad w_{\text{prev}} \leftarrow w
+    server: w \leftarrow \bar w, \quad c \leftarrow c + \frac{1}{N} \sum_{k \in S} (c_k^{+} - c_k)
+    """
     server_operations = 2
 
     rho: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1

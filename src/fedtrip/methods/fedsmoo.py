@@ -30,6 +30,15 @@ class FedSmoo(Dynamic):
     """
 
     title = "sharpness-aware steps with FedDyn's regulariser and a shared way uphill; plain SGD"
+    group = "steps"
+    formula = r"""
+    step: \nabla f(w_k + e) + \alpha\,(w_k - w + h_k)
+    with: e = \rho\,v/(\|v\| + 10^{-7}), \quad v = g - \mu_k - s
+    and in every step: \mu_k \leftarrow \mu_k + e - s
+    then: h_k \leftarrow h_k + (w_k - w)
+    server: H \leftarrow H + \frac{1}{N} \sum_{k \in S} (w_k - w), \quad w \leftarrow \bar w + H, \quad
+      s \leftarrow \rho\,\bar\mu/(\|\bar\mu\| + 10^{-7})
+    """
     server_operations = 5
     means = ("w", "mu")
 

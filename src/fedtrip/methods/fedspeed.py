@@ -28,6 +28,13 @@ class FedSpeed(Dynamic):
     """
 
     title = "sharpness-aware steps with FedDyn's regulariser; plain SGD"
+    group = "steps"
+    formula = r"""
+    step: (1 - \gamma)\,g + \gamma\,\nabla f(w_k + e) + \alpha\,(w_k - w + h_k)
+    with: e = \rho\,g/(\|g\| + 10^{-7}), \quad g = \nabla f(w_k)
+    then: h_k \leftarrow h_k + (w_k - w)
+    server: H \leftarrow H + \frac{1}{N} \sum_{k \in S} (w_k - w), \quad w \leftarrow \bar w + H
+    """
 
     rho: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
     """ρ, how far uphill the second gradient is taken"""
