@@ -28,6 +28,7 @@ ORDER: dict[str, dict[str, str]] = {
         "Experiments, runs, comparisons": "experiments.md",
         "One rule of each family": "rules.md",
         "The methods": "methods.md",
+        "Faults in other implementations": "audit.md",
         "The models": "models.md",
         "Costs": "costs.md",
         "Data": "data.md",

@@ -151,7 +151,7 @@ def test_a_row_may_go_on_in_a_line_that_is_indented() -> None:
 
 
 def test_indices_are_lowered_and_code_is_not() -> None:
-    assert tool._lowered("w_k, β^K and `tau_eff`") == "w<sub>k</sub>, β<sup>K</sup> and `tau_eff`"
+    assert tool.lowered("w_k, β^K and `tau_eff`") == "w<sub>k</sub>, β<sup>K</sup> and `tau_eff`"
 
 
 def test_the_site_has_all_that_it_typesets_with() -> None:

@@ -186,10 +186,10 @@ def typeset(formula: str) -> str:
 def _paragraphs(text: str | None) -> list[str]:
     """The paragraphs of a docstring, each on one line; a page that it names becomes a link."""
     lines = [" ".join(paragraph.split()) for paragraph in (text or "").split("\n\n")]
-    return [_lowered(re.sub(r"`docs/([\w-]+\.md)(#[\w-]+)?`", r"[\1](\1\2)", line)) for line in lines]
+    return [lowered(re.sub(r"`docs/([\w-]+\.md)(#[\w-]+)?`", r"[\1](\1\2)", line)) for line in lines]
 
 
-def _lowered(text: str) -> str:
+def lowered(text: str) -> str:
     """Indices and exponents of letters, as in w_k and β^K, below and above the line; what is code stays as it is."""
     parts = re.split(r"(`[^`]*`)", text)
     for number in range(0, len(parts), 2):
@@ -294,7 +294,7 @@ def _options_table(name: str, cls: type[Method]) -> str:
     options = explain_rule(METHOD, name).options
     if not options:
         return "It has no options."
-    rows = [_row((f"`{one.name}`", _default(one, cls), one.accepted, _lowered(one.help))) for one in options]
+    rows = [_row((f"`{one.name}`", _default(one, cls), one.accepted, lowered(one.help))) for one in options]
     return "\n".join(["| option | default | accepted | meaning |", "|---|---|---|---|", *rows])
 
 
