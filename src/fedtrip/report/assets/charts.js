@@ -80,10 +80,10 @@ const charts = (() => {
       traces.push({
         x: v.x[state.x], y: v.mean, mode: v.mean.length > 1 ? "lines" : "markers", name: plain(v.label),
         line: { color: colourOf(v), width: v.width ?? 2.2, dash: v.dash }, visible: !state.hidden.has(number),
-        customdata: v.x.rounds.map((round, i) => [round, v.low[i], v.high[i]]),
-        hovertemplate: v.trials.length > 1
-          ? `%{y:${unit.one}}  (%{customdata[1]:${unit.one}} to %{customdata[2]:${unit.one}})`
-          : `%{y:${unit.one}}`,
+        ...(v.trials.length < 2 ? { hovertemplate: `%{y:${unit.one}}` } : {
+          customdata: v.x.rounds.map((round, i) => [round, v.low[i], v.high[i]]),
+          hovertemplate: `%{y:${unit.one}}  (%{customdata[1]:${unit.one}} to %{customdata[2]:${unit.one}})`,
+        }),
       });
     }
     const target = part.target === null ? {} : {

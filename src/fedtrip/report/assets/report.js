@@ -1,4 +1,3 @@
-"use strict";
 (async () => {
   const { root, narrow, colourOf, plain, seeThrough, style, draw, title, SHARE, unitOf, convergence } = charts;
   const parts = JSON.parse(document.getElementById("data").textContent);
