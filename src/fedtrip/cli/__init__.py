@@ -20,6 +20,7 @@ from fedtrip.cli.partition import partition
 from fedtrip.cli.report import report
 from fedtrip.cli.reproduce import reproduce
 from fedtrip.cli.run import evaluate, run
+from fedtrip.cli.watch import watch
 from fedtrip.errors import UserError, is_out_of_memory
 from fedtrip.printable import one_line
 
@@ -43,6 +44,7 @@ for _command in (
     run,
     compare,
     report,
+    watch,
     evaluate,
     partition,
     costs,

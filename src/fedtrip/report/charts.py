@@ -13,6 +13,7 @@ from fedtrip.figures.palette import ON_DARK, look
 from fedtrip.report.clients import ClientView
 from fedtrip.report.parts import Part
 from fedtrip.runs.history import History
+from fedtrip.tasks.interface import Goal
 
 DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 """The line styles as Plotly calls them."""
@@ -23,7 +24,7 @@ MOST_CLASSES = 40
 def chart_data(part: Part, clients: ClientView | None) -> dict[str, Any]:
     """Everything that a part's charts draw."""
     return {
-        "goal": {"score": part.goal.score, "share": part.goal.is_share},
+        "goal": goal_data(part.goal),
         "target": part.target,
         "variants": [
             _variant(number, label, runs, clients) for number, (label, runs) in enumerate(part.histories.items())
@@ -32,15 +33,23 @@ def chart_data(part: Part, clients: ClientView | None) -> dict[str, Any]:
     }
 
 
-def _variant(number: int, label: str, runs: Sequence[History], clients: ClientView | None) -> dict[str, Any]:
+def goal_data(goal: Goal) -> dict[str, Any]:
+    """What a chart's axis needs to know of the score."""
+    return {"score": goal.score, "share": goal.is_share}
+
+
+def appearance(number: int) -> dict[str, str]:
+    """Colour on light and on dark ground, and line style, of the variant with this number."""
     colour, style = look(number)
+    return {"colour": colour, "dark": ON_DARK.get(colour, colour), "dash": DASHES[style]}
+
+
+def _variant(number: int, label: str, runs: Sequence[History], clients: ClientView | None) -> dict[str, Any]:
     of_seed = {} if clients is None else clients.accuracy.get(label, {})
     confusion = None if clients is None else clients.confusion.get(label)
     return {
         "label": label,
-        "colour": colour,
-        "dark": ON_DARK.get(colour, colour),
-        "dash": DASHES[style],
+        **appearance(number),
         **_band(runs),
         "trials": [
             {

@@ -83,17 +83,26 @@ def _runs_of(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _manifest(folder: Path) -> dict[str, Any]:
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        known = dict(manifest["variants"]), list(manifest["seeds"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
+        content = (folder / MANIFEST).read_bytes()
+    except OSError as problem:
         raise UserError(f"'{folder / MANIFEST}' cannot be read: {problem}") from None
+    return manifest_of(content, folder / MANIFEST)
+
+
+def manifest_of(content: bytes, path: Path) -> dict[str, Any]:
+    """The comparison that a manifest describes: label → folder of each variant, and the seeds; no path leads out."""
+    try:
+        manifest = json.loads(content.decode("utf-8"))
+        known = dict(manifest["variants"]), list(manifest["seeds"])
+    except (ValueError, KeyError, TypeError, RecursionError) as problem:
+        raise UserError(f"'{path}' cannot be read: {problem}") from None
     for name in known[0].values():
         if not _is_folder_name(name):
             named = shortened(repr(name))
-            raise UserError(f"'{folder / MANIFEST}' names the folder {named}; accepted: the name of one in runs/")
+            raise UserError(f"'{path}' names the folder {named}; accepted: the name of one in runs/")
     for seed in known[1]:
         if type(seed) is not int:
-            raise UserError(f"'{folder / MANIFEST}' has the seed {shortened(repr(seed))}; accepted: integers")
+            raise UserError(f"'{path}' has the seed {shortened(repr(seed))}; accepted: integers")
     return {**manifest, "variants": known[0], "seeds": known[1]}
 
 

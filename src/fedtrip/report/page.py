@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +15,7 @@ from fedtrip.experiment.preparer import Preparer
 from fedtrip.files.atomic import write_text
 from fedtrip.report.charts import MOST_CLASSES, chart_data
 from fedtrip.report.clients import MOST_CLIENTS, ClientView, NoClasses, Prepare, look_at_clients
+from fedtrip.report.inlined import asset, packed_plotly, policy, script, template
 from fedtrip.report.parts import Part, make_parts
 from fedtrip.report.settings import own_settings, shared_settings
 from fedtrip.report.words import Words, in_words, mean_worst
@@ -87,9 +82,9 @@ def write_report(
         clients, why = _clients(part, prepare or Preparer(download=False, own_code=False))
         sections.append(_section(part, clients, why))
         data.append(chart_data(part, clients))
-    script = _asset("report.js")
-    page = _template().render(
-        policy=_policy(script),
+    code = script("report.js")
+    page = template("report.html.j2").render(
+        policy=policy(code),
         title=title or "; ".join(part.title for part in parts),
         extent=_extent(histories),
         sections=sections,
@@ -98,9 +93,9 @@ def write_report(
         versions=[versions_here()] if versions is None else versions,
         remarks=remarks,
         fedtrip_version=__version__,
-        style=_asset("report.css"),
-        script=script,
-        plotly=_packed_plotly(),
+        style=asset("report.css"),
+        script=code,
+        plotly=packed_plotly(),
     )
     write_text(Path(path), page)
 
@@ -180,47 +175,3 @@ def _client_remarks(part: Part, clients: ClientView | None) -> list[str]:
 def _confusion_remark(clients: ClientView | None) -> str:
     classes = max((len(matrix) for _, matrix in clients.confusion.values()), default=0) if clients is not None else 0
     return f"The first {MOST_CLASSES} of {classes} classes." if classes > MOST_CLASSES else ""
-
-
-@cache
-def _template() -> Any:
-    import jinja2
-
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_asset("report.html.j2"))
-
-
-def _asset(name: str) -> str:
-    return resources.files("fedtrip.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _policy(script: str) -> str:
-    """What a browser lets the page do: run its two scripts and show itself, and nothing that comes from anywhere.
-
-    Plotly writes styles into its elements, which no digest can allow; a style cannot run anything.
-    """
-    digests = " ".join(f"'sha256-{_digest(source)}'" for source in (script.encode(), _plotly()))
-    allowed = {
-        "default-src": "'none'",
-        "script-src": digests,
-        "style-src": "'unsafe-inline'",
-        "img-src": "data: blob:",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-    }
-    return "; ".join(f"{kind} {sources}" for kind, sources in allowed.items())
-
-
-def _digest(source: bytes) -> str:
-    return base64.b64encode(hashlib.sha256(source).digest()).decode("ascii")
-
-
-@cache
-def _plotly() -> bytes:
-    return resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
-
-
-@cache
-def _packed_plotly() -> str:
-    """plotly.js, compressed: 2 MB instead of 5 in every page; the page's script unpacks it."""
-    return base64.b64encode(gzip.compress(_plotly(), mtime=0)).decode("ascii")
