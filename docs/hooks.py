@@ -20,6 +20,7 @@ ORDER: dict[str, dict[str, str]] = {
         "Evaluation": "evaluation.md",
         "Adapters on a frozen model": "lora.md",
         "Choosing a method": "choosing.md",
+        "Every method, measured": "evidence.md",
         "Adding a method": "add-a-method.md",
         "Recipes": "recipes.md",
         "Reliability": "reliability.md",
