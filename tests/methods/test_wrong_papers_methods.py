@@ -77,7 +77,10 @@ VARIANTS = {
         test_fedtrip.test_three_rounds_by_hand,
     ),
     "fedtrip-auto with one weight for all": (
-        FedTripAuto, "weight", lambda self, _local: self.push, lambda: test_fedtrip_auto.test_a_term_with_xi_one_pushes_a_client_as_far_as_it_says(8, 1e-4),
+        FedTripAuto,
+        "weight",
+        lambda self, _local: self.push,
+        lambda: test_fedtrip_auto.test_a_term_with_xi_one_pushes_a_client_as_far_as_it_says(8, 1e-4),
     ),
     "slowmo that averages": (SlowMo, "aggregate", averaged_momentum, test_slowmo.test_two_rounds_by_hand),
     "feddyn over the chosen": (FedDyn, "aggregate", over_the_chosen, test_feddyn.test_two_rounds_by_hand),
@@ -97,7 +100,12 @@ VARIANTS = {
         test_scaffold.test_two_rounds_of_option_two_by_hand,
     ),
     "mimelite without its share": (MimeLite, "client", without_the_share, test_mimelite.test_two_rounds_by_hand),
-    "feddane with its gradients turned": (FedDane, "client", turned_gradients, lambda: test_feddane.test_the_correction_is_the_gradient_of_the_written_term(2.0)),
+    "feddane with its gradients turned": (  # in a mean over all clients they cancel, either way
+        FedDane,
+        "client",
+        turned_gradients,
+        lambda: test_feddane.test_the_correction_is_the_gradient_of_the_written_term(2.0),
+    ),
 }  # fmt: skip
 
 
