@@ -17,6 +17,7 @@ from fedtrip._version import __version__
 if TYPE_CHECKING:
     from fedtrip.api.comparisons import Comparison, compare
     from fedtrip.api.runs import evaluate, load, run
+    from fedtrip.api.tuning import Tuning, tune
     from fedtrip.comparison.client_device import ClientDevice
     from fedtrip.data import DataSet, from_arrays, from_clients, from_datasets, load_dataset
     from fedtrip.errors import StopRun, UserError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         Batch,
         BatchGradient,
         BatchLoss,
+        Choices,
         ClosedLoss,
         Correction,
         CostSymbols,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
         Local,
         Memory,
         Method,
+        Range,
         Reply,
         Server,
         Upload,
@@ -50,13 +53,15 @@ _PLACES = {
     "fedtrip.api.runs": ("evaluate", "load", "run"),
     "fedtrip.runs.stored": ("load_result",),
     "fedtrip.api.comparisons": ("Comparison", "compare"),
+    "fedtrip.api.tuning": ("Tuning", "tune"),
     "fedtrip.comparison.client_device": ("ClientDevice",),
     "fedtrip.data": ("DataSet", "from_arrays", "from_clients", "from_datasets", "load_dataset"),
     "fedtrip.errors": ("StopRun", "UserError"),
     "fedtrip.experiment.description": ("Experiment",),
     "fedtrip.methods.interface": (
-        "Affine", "Attaching", "Batch", "BatchGradient", "BatchLoss", "ClosedLoss", "Correction", "CostSymbols",
-        "Direction", "GradientAt", "Local", "Memory", "Method", "Reply", "Server", "Upload", "Uploads",
+        "Affine", "Attaching", "Batch", "BatchGradient", "BatchLoss", "Choices", "ClosedLoss", "Correction",
+        "CostSymbols", "Direction", "GradientAt", "Local", "Memory", "Method", "Range", "Reply", "Server", "Upload",
+        "Uploads",
     ),
     "fedtrip.runs.on_round": ("ModelView",),
     "fedtrip.runs.result": ("Result",),
@@ -71,6 +76,7 @@ __all__ = [
     "Batch",
     "BatchGradient",
     "BatchLoss",
+    "Choices",
     "ClientDevice",
     "ClosedLoss",
     "Comparison",
@@ -84,11 +90,13 @@ __all__ = [
     "Memory",
     "Method",
     "ModelView",
+    "Range",
     "Reply",
     "Result",
     "RoundRecord",
     "Server",
     "StopRun",
+    "Tuning",
     "Upload",
     "Uploads",
     "UserError",
@@ -103,6 +111,7 @@ __all__ = [
     "load_dataset",
     "load_result",
     "run",
+    "tune",
 ]
 
 

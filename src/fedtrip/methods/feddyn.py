@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Server, Uploads
 from fedtrip.vectors import Vectors, axpy
 
@@ -26,6 +27,7 @@ class FedDyn(Method):
     server_operations = 3
     weighting = "uniform"
     totals = ("w",)
+    ranges: ClassVar[Ranges] = {"alpha": Range(0.001, 1.0, "log")}
 
     alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.1
     """α, weight of the regulariser (the paper: 1 on MNIST)"""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Server
 from fedtrip.vectors import Vectors
 
@@ -16,6 +17,7 @@ class FedProx(Method):
     """step g + μ(w_k − w), the gradient of F_k + (μ/2)‖w_k − w‖²"""
 
     title = "a proximal term keeps the local model near the global one"
+    ranges: ClassVar[Ranges] = {"mu": Range(0.001, 1.0, "log")}
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
     """μ, weight of the proximal term"""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Server, Uploads
 from fedtrip.vectors import Vectors
 
@@ -23,6 +24,7 @@ class Scaffold(Method):
     server_operations = 3
     totals = ("delta_c",)
     optimizers = ("sgd",)  # K steps of length η are what (w − w_k)/(Kη) takes for granted
+    ranges: ClassVar[Ranges] = {"eta_g": Range(0.3, 3.0, "log")}
 
     option: Literal["I", "II"] = "II"
     """how a client renews c_k: I, the gradient on all its data; II, from the way it went"""
