@@ -236,7 +236,6 @@ class _Progress:
 
 def _show(tuning: Tuning, as_json: bool) -> None:
     from fedtrip.comparison.folder import REPORT
-    from fedtrip.comparison.tables import interval
     from fedtrip.comparison.tuning_folder import PAGE, TUNING
     from fedtrip.comparison.tuning_page import in_a_line
 
@@ -246,25 +245,50 @@ def _show(tuning: Tuning, as_json: bool) -> None:
 
         print_json({"out": str(tuning.out), **json.loads((tuning.out / TUNING).read_text(encoding="utf-8"))})
         return
-    plan, rows = tuning.plan, {row.variant: row for row in tuning.verdict.rows}
-    title = f"{tuning.title}: {plan.halving.cost:,} rounds for each method, seeds {plan.fresh_seeds[0]} to"
-    out.print(f"{title} {plan.fresh_seeds[-1]} for the verdict", style="italic", markup=False, soft_wrap=True)
+    plan, trials = tuning.plan, len(tuning.plan.fresh_seeds)
+    title = f"{tuning.title}, {trials} trial{'s'[: trials > 1]} on fresh seeds"
+    out.print(title, style="italic", markup=False, soft_wrap=True)
+    out.print(_table(tuning))
+    out.print(_note(tuning), style="dim", markup=False)
+    out.print()
+    for name, one in tuning.methods.items():
+        told = "its defaults were the best" if one.chosen.number == 0 else "chosen"
+        out.print(f"{name}: {told}: {in_a_line(one.values, name)}", markup=False)
+        for remark in one.remarks:
+            out.print(f"  {remark}", style="dim", markup=False)
+    spent, count = f"{plan.halving.cost:,} of {plan.budget:,} rounds", plan.halving.configurations[0]
+    out.print(f"Every method spent {spent} on {count} configurations.", markup=False)
+    files = {"page": tuning.out / PAGE, "report": tuning.verdict.out / REPORT}
+    out.print("", *(f"{what:<8}{path}" for what, path in files.items()), sep="\n", markup=False, soft_wrap=True)
+
+
+def _table(tuning: Tuning) -> Table:
+    from fedtrip.comparison.tables import interval
+
+    rows = {row.variant: row for row in tuning.verdict.rows}
+    what = tuning.plan.goal.score if tuning.plan.target is None else "rounds"
+    shown = [f"{what}\nbefore", f"{what}\nafter"]
+    if tuning.plan.target is not None:
+        shown += ["gain\n[95 %]", "speed-up\nbefore", "speed-up\nafter"]
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
     table.add_column("method", overflow="fold")
-    for name in ("rounds\nbefore", "rounds\nafter", "gain\n[95 %]", "speed-up\nbefore", "speed-up\nafter"):
+    for name in shown:
         table.add_column(name, justify="right", no_wrap=True)
     for name, gain in tuning.gains.items():
         before, after = rows[name], rows[f"{name} tuned"]
         cells = [_rounds(before), _rounds(after), interval(gain), _brief(before.speedup), _brief(after.speedup)]
-        table.add_row(escape(name), *map(escape, cells))
-    out.print(table)
-    for name, one in tuning.methods.items():
-        told = "its defaults were the best" if one.chosen.number == 0 else "chosen"
-        out.print(f"{name}: {told}: {in_a_line(one.values, name)}", markup=False, soft_wrap=True)
-        for remark in one.remarks:
-            out.print(f"  {remark}", style="dim", markup=False, soft_wrap=True)
-    files = {"page": tuning.out / PAGE, "report": tuning.verdict.out / REPORT}
-    out.print("", *(f"{what:<8}{path}" for what, path in files.items()), sep="\n", markup=False, soft_wrap=True)
+        table.add_row(escape(name), *map(escape, cells[: len(shown)]))
+    return table
+
+
+def _note(tuning: Tuning) -> str:
+    """How to read the table."""
+    if tuning.plan.target is None:
+        return f"Final {tuning.plan.goal.score} with the defaults and with what was chosen, mean of the trials."
+    return (
+        "Rounds to target with the defaults and with what was chosen, mean of the trials. Gain: before over after, "
+        "paired by seed. Speed-up: over fedavg, before with its defaults too, after tuned too."
+    )
 
 
 def _rounds(row: Row) -> str:

@@ -49,6 +49,8 @@ def plan_halving(budget: int, rounds: int, trials: int, eval_every: int = 1) -> 
     As many rungs as leave two configurations for the last one, and then as many configurations as the budget allows.
     Every rung ends with an evaluated round.
     """
+    if type(budget) is not int:
+        raise UserError(f"budget is {budget!r}; accepted: a whole number of rounds")
     for rungs in range(MOST_RUNGS, 0, -1):
         ends = _ends(rounds, rungs, eval_every)
         if ends is None:

@@ -109,6 +109,8 @@ class TuningRun:
     def planned(self, budget: int, trials: int, tuning_trials: int) -> Plan:
         """The plan; every configuration is checked, nothing is run."""
         first = next(iter(self._judged.values()))
+        fresh = first.seed + tuning_trials
+        first.but(seed=fresh + trials - 1)  # refused now, not when all is spent
         halving = plan_halving(budget, first.rounds, tuning_trials, first.eval_every)
         self._federations = {method: self._prepare(judged) for method, judged in self._judged.items()}
         methods = []
@@ -122,7 +124,6 @@ class TuningRun:
                 self._prepare(self._experiment(method, one))
             remarks = remarks_on(federation.method, declared=bool(federation.method.ranges))
             methods.append(MethodPlan(method, space, drawn, remarks))
-        fresh = first.seed + tuning_trials
         known = next(iter(self._federations.values()))
         return Plan(
             budget=budget,

@@ -43,6 +43,8 @@ class Configuration:
 def check_tuned(names: Iterable[str], methods: Sequence[str]) -> None:
     """Refuse a name that cannot be tuned where these methods are."""
     for name in names:
+        if name in Experiment.model_fields and name not in TUNED:
+            raise UserError(f"--range {name}: that is not tuned; accepted: {', '.join(TUNED)}, or METHOD.OPTION")
         check_setting(name, methods, TUNED, compared=True, called="--range")
         owner, dot, _ = name.rpartition(".")
         if dot and owner not in (*methods, "method", *TUNED):
@@ -72,7 +74,8 @@ def space_of(method: str, base: Experiment, given: Mapping[str, Range | Choices]
             try:
                 make_rules(with_settings(base, method, {**settings, name: end}))
             except UserError as problem:
-                raise UserError(f"--range {name}={values}: {problem}") from None
+                hint = "; whole numbers one by one, such as 1,2,5" if "integer" in str(problem) else ""
+                raise UserError(f"--range {name}={values}: {problem}{hint}") from None
     return space
 
 

@@ -96,7 +96,7 @@ class Choices:
         return len(self.values)
 
     def __str__(self) -> str:
-        return ",".join(map(str, self.values))
+        return ",".join(str(value).lower() if isinstance(value, bool) else str(value) for value in self.values)
 
 
 Ranges = Mapping[str, Range | Choices]
