@@ -74,6 +74,8 @@ evidence: .venv/ready $(NATIVE)  ## measures docs/evidence/ again: ten methods o
 	    cp runs/evidence-$$alpha/$$file docs/evidence/digits-dirichlet-$$alpha/ || exit 1; \
 	  done || exit 1; \
 	done
+	$(BIN)/fedtrip tune --methods fedavg,scaffold,mimelite --budget 2000 --trials 10 --out runs/evidence-tuned --overwrite
+	cp runs/evidence-tuned/tuning.json runs/evidence-tuned/tuning.md docs/evidence/digits-tuned/
 
 reliability: .venv/ready $(NATIVE)  ## kills, faults, bad input, cost of checkpoints; writes docs/reliability.md
 	$(BIN)/python tests/reliability.py

@@ -20,6 +20,7 @@ ORDER: dict[str, dict[str, str]] = {
         "Evaluation": "evaluation.md",
         "Adapters on a frozen model": "lora.md",
         "Choosing a method": "choosing.md",
+        "Tuning fairly": "tuning.md",
         "Adding a method": "add-a-method.md",
         "Reliability": "reliability.md",
         "Deployment": "deploy.md",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fedtrip.comparison.tables import columns
+from fedtrip.comparison.tables import columns, interval
+from fedtrip.comparison.tuning_page import in_a_line
 from fedtrip.comparison.variants import Row
 from fedtrip.statistics import Estimate, Ratio
 from fedtrip.tasks.interface import ACCURACY
@@ -17,7 +19,13 @@ ROOT = Path(__file__).parent.parent
 
 def rows(alpha: str) -> dict[str, list[str]]:
     """Variant → its cells, as every other table shows them."""
-    stored = json.loads((ROOT / f"docs/evidence/digits-dirichlet-{alpha}/table.json").read_text(encoding="utf-8"))
+    return cells_of(
+        json.loads((ROOT / f"docs/evidence/digits-dirichlet-{alpha}/table.json").read_text(encoding="utf-8"))
+    )
+
+
+def cells_of(stored: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """The same of rows as plain data."""
     found = {}
     for record in stored:
         fields = {
@@ -61,3 +69,36 @@ def test_what_the_pages_say_about_the_intervals_is_so() -> None:
     assert interval("0.1", "feddane")[0] < 1 < interval("0.1", "feddane")[1]
     for name in ("scaffold", "mimelite"):
         assert interval("0.5", name)[1] < 1
+
+
+def tuned() -> dict[str, Any]:
+    """What `fedtrip tune` stored."""
+    found: dict[str, Any] = json.loads((ROOT / "docs/evidence/digits-tuned/tuning.json").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.parametrize("name", list(tuned()["chosen"]))
+def test_every_tuned_method_is_in_the_table_of_choosing(name: str) -> None:
+    stored = tuned()
+    cells = cells_of(stored["verdict"]["rows"])
+    before, after = (f"{cells[label][1]} | {cells[label][3]}" for label in (name, f"{name} tuned"))
+    gain = interval(Ratio(**stored["verdict"]["gain"][name]))
+    chosen = in_a_line(stored["chosen"][name]["values"], name)
+    line = f"| `{name}` | {before} | {after} | {gain} | {chosen} |"
+    assert line in (ROOT / "docs/choosing.md").read_text(encoding="utf-8")
+
+
+def test_what_choosing_says_about_tuning_is_so() -> None:
+    stored = tuned()
+    speedups = {row["variant"]: row["speedup"] for row in stored["verdict"]["rows"]}
+    assert speedups["scaffold tuned"]["low"] < 1 < speedups["scaffold tuned"]["high"]
+    assert speedups["mimelite tuned"]["high"] < 1
+    assert stored["chosen"]["mimelite"]["values"]["mimelite.beta"] == 0.5
+    assert stored["ranges"]["mimelite"]["mimelite.beta"].startswith("0.5,")
+    assert 4.5 < stored["verdict"]["gain"]["fedavg"]["mean"] < 5
+    assert (stored["budget"], stored["rungs"][0]["configurations"], len(stored["seeds"])) == (2000, 38, 2)
+    assert len(stored["fresh_seeds"]) == 10
+    assert {one["spent"] for one in stored["chosen"].values()} == {stored["spent"]}
+    page = (ROOT / "docs/evidence/digits-tuned/tuning.md").read_text(encoding="utf-8")
+    assert "Every method had a budget of 2,000 rounds and spent 1,968 of them" in page
+    assert stored["spent"] == 1968
