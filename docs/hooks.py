@@ -21,6 +21,7 @@ ORDER: dict[str, dict[str, str]] = {
         "Adapters on a frozen model": "lora.md",
         "Choosing a method": "choosing.md",
         "Every method, measured": "evidence.md",
+        "Tuning fairly": "tuning.md",
         "Adding a method": "add-a-method.md",
         "Recipes": "recipes.md",
         "Reliability": "reliability.md",

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 import pytest
 from tools import evidence_page
 from tools.evidence import SETTINGS, TRIALS, is_personal
 
+from fedtrip.comparison.tables import columns, interval
+from fedtrip.comparison.tuning_page import in_a_line
+from fedtrip.comparison.variants import Row
 from fedtrip.families import METHOD
+from fedtrip.statistics import Estimate, Ratio
+from fedtrip.tasks.interface import ACCURACY
 
 ALL = METHOD.names()
 
@@ -88,3 +95,55 @@ def test_the_readme_counts_the_methods_and_the_verdicts_right() -> None:
     assert "−14.5 %" in mean
     emnist = next(row for row in rows if "CNN EMNIST47" in row and row.startswith("| FedTrip against FedAvg"))
     assert "1.00× [1.00, 1.00]" in emnist
+
+
+def cells_of(stored: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """The same of rows as plain data."""
+    found = {}
+    for record in stored:
+        fields = {
+            name: Estimate(**{**value, "values": tuple(value["values"])})
+            if isinstance(value, dict) and "values" in value
+            else Ratio(**value)
+            if isinstance(value, dict)
+            else value
+            for name, value in record.items()
+        }
+        row = Row(goal=ACCURACY, final_score=fields.pop("final_accuracy"), **fields)
+        found[record["variant"]] = [column.cell(row, brief=True) for column in columns([row])]
+    return found
+
+
+def tuned() -> dict[str, Any]:
+    """What `fedtrip tune` stored."""
+    found: dict[str, Any] = json.loads(
+        (evidence_page.ROOT / "docs/evidence/digits-tuned/tuning.json").read_text(encoding="utf-8")
+    )
+    return found
+
+
+@pytest.mark.parametrize("name", list(tuned()["chosen"]))
+def test_every_tuned_method_is_in_the_table_of_choosing(name: str) -> None:
+    stored = tuned()
+    cells = cells_of(stored["verdict"]["rows"])
+    before, after = (f"{cells[label][1]} | {cells[label][3]}" for label in (name, f"{name} tuned"))
+    gain = interval(Ratio(**stored["verdict"]["gain"][name]))
+    chosen = in_a_line(stored["chosen"][name]["values"], name)
+    line = f"| `{name}` | {before} | {after} | {gain} | {chosen} |"
+    assert line in (evidence_page.ROOT / "docs/choosing.md").read_text(encoding="utf-8")
+
+
+def test_what_choosing_says_about_tuning_is_so() -> None:
+    stored = tuned()
+    speedups = {row["variant"]: row["speedup"] for row in stored["verdict"]["rows"]}
+    assert speedups["scaffold tuned"]["low"] < 1 < speedups["scaffold tuned"]["high"]
+    assert speedups["mimelite tuned"]["high"] < 1
+    assert stored["chosen"]["mimelite"]["values"]["mimelite.beta"] == 0.5
+    assert stored["ranges"]["mimelite"]["mimelite.beta"].startswith("0.5,")
+    assert 4.5 < stored["verdict"]["gain"]["fedavg"]["mean"] < 5
+    assert (stored["budget"], stored["rungs"][0]["configurations"], len(stored["seeds"])) == (2000, 38, 2)
+    assert len(stored["fresh_seeds"]) == 10
+    assert {one["spent"] for one in stored["chosen"].values()} == {stored["spent"]}
+    page = (evidence_page.ROOT / "docs/evidence/digits-tuned/tuning.md").read_text(encoding="utf-8")
+    assert "Every method had a budget of 2,000 rounds and spent 1,968 of them" in page
+    assert stored["spent"] == 1968

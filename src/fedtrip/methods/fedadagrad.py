@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods._server_optimized import ServerOptimized
 from fedtrip.server_optimizers.adagrad import Adagrad
 
@@ -29,3 +31,4 @@ class FedAdagrad(Adagrad, ServerOptimized):
     start: m = 0, \quad v = \tau^2
     """
     server_operations = Adagrad.operations
+    ranges: ClassVar[Ranges] = {"lr": Range(0.001, 1.0, "log"), "tau": Range(1e-4, 0.1, "log")}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fedtrip.methods._bias_correction import BiasCorrection
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods._server_optimized import ServerOptimized
 from fedtrip.server_optimizers.adam import Adam
 
@@ -30,3 +32,4 @@ class FedAdam(BiasCorrection, Adam, ServerOptimized):
     start: m = 0, \quad v = \tau^2
     """
     server_operations = Adam.operations
+    ranges: ClassVar[Ranges] = {"lr": Range(0.001, 1.0, "log"), "tau": Range(1e-4, 0.1, "log")}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from fedtrip.methods._dynamic import Dynamic
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods.interface import Attaching, CostSymbols, Local, Memory, Reply
 from fedtrip.vectors import Vectors
 
@@ -27,6 +28,7 @@ class FedDyn(Dynamic):
     then: \lambda_k \leftarrow \lambda_k - \alpha\,(w_k - w)
     server: h \leftarrow h - \frac{\alpha}{N} \sum_{k \in S} (w_k - w), \quad w \leftarrow \bar w - h/\alpha
     """
+    ranges: ClassVar[Ranges] = {"alpha": Range(0.001, 1.0, "log")}
 
     alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.1
     """α, weight of the regulariser (the paper: 1 on MNIST)"""

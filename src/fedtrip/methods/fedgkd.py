@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from fedtrip.methods._ranges import Choices, Range, Ranges
 from fedtrip.methods.interface import (
     Attaching,
     Batch,
@@ -47,6 +48,11 @@ class FedGkd(Method):
     """
     server_operations = 2
     needs_classes = True
+    ranges: ClassVar[Ranges] = {
+        "gamma": Range(0.02, 2.0, "log"),
+        "temperature": Choices(1.0, 2.0, 4.0),
+        "models": Choices(1, 3, 5),
+    }
 
     gamma: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.2
     """γ, weight of the distillation loss"""

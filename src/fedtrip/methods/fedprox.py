@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Server
 from fedtrip.vectors import Vectors
 
@@ -28,6 +29,7 @@ class FedProx(Method):
     step: g + \mu\,(w_k - w)
     server: w \leftarrow \bar w
     """
+    ranges: ClassVar[Ranges] = {"mu": Range(0.001, 1.0, "log")}
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
     """μ, weight of the proximal term"""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from fedtrip.layout import Layout
 from fedtrip.methods._parts import BodyAndHead
+from fedtrip.methods._ranges import Choices, Ranges
 from fedtrip.methods.interface import Attaching, CostSymbols, Local, Memory, Reply
 from fedtrip.vectors import Vectors
 
@@ -35,6 +36,7 @@ class FedRep(BodyAndHead):
     """
     momentum = 0.5
     trainings = 2
+    ranges: ClassVar[Ranges] = {"head_epochs": Choices(1, 5, 10)}
 
     head_epochs: Annotated[int, Field(ge=0)] = 10
     """E_h, epochs on the head in each round"""

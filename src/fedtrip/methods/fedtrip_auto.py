@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from fedtrip import fixed_math
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods.fedtrip import FedTrip
 from fedtrip.methods.interface import Local
 
@@ -42,6 +43,7 @@ class FedTripAuto(FedTrip):
     server: w \leftarrow \bar w
     """
     needs_travel = True
+    ranges: ClassVar[Ranges] = {"push": Range(0.25, 1.25), "tau": Range(3.0, 30.0, "log")}
 
     mu: float = field(default=math.nan, init=False)
     """not an option here: μ follows from `push`"""

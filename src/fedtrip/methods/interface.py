@@ -31,13 +31,14 @@ from fedtrip.methods._local import (
     Local,
     LossSizes,
 )
+from fedtrip.methods._ranges import Choices, Range, Ranges
 from fedtrip.registry import Rule
 from fedtrip.vectors import Vectors, copied, size_in_bytes
 
 __all__ = [
-    "Affine", "Attaching", "Batch", "BatchGradient", "BatchLoss", "ClosedLoss", "Correction", "CostSymbols",
-    "CountedLoss", "Direction", "GradientAt", "Hidden", "Local", "LossSizes", "Memory", "Method", "Reply", "Server",
-    "Upload", "Uploads", "make_method",
+    "Affine", "Attaching", "Batch", "BatchGradient", "BatchLoss", "Choices", "ClosedLoss", "Correction", "CostSymbols",
+    "CountedLoss", "Direction", "GradientAt", "Hidden", "Local", "LossSizes", "Memory", "Method", "Range", "Ranges",
+    "Reply", "Server", "Upload", "Uploads", "make_method",
 ]  # fmt: skip
 
 
@@ -255,6 +256,8 @@ class Method(Rule):
     """Whether `Local.travel` is used."""
     optimizers: ClassVar[tuple[str, ...] | None] = None
     """The local optimizers that its mathematics fits; None if any does."""
+    ranges: ClassVar[Ranges] = {}
+    """What `fedtrip tune` tunes its options over, by name; the learning rate is tuned for every method."""
 
     @classmethod
     def defaults_for(cls, model: str, dataset: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from fedtrip.methods._ranges import Choices, Ranges
 from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Server, Uploads
 from fedtrip.vectors import Vectors
 
@@ -34,6 +35,7 @@ class MimeLite(Method):
     server_operations = 2
     means = ("w", "gradient")
     optimizers = ("sgd",)  # its step is (1−β)g + βs and nothing else
+    ranges: ClassVar[Ranges] = {"beta": Choices(0.5, 0.9, 0.99)}
 
     beta: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """β, the server's momentum"""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from fedtrip.methods._ranges import Choices, Ranges
 from fedtrip.methods.interface import Attaching, Batch, BatchGradient, CostSymbols, Local, Memory, Method, Reply, Server
 from fedtrip.vectors import Vectors, row_dots, sigmoid, square_root
 
@@ -42,6 +43,7 @@ class Moon(Method):
     server: w \leftarrow \bar w
     """
     needs_representation = True
+    ranges: ClassVar[Ranges] = {"mu": Choices(0.1, 1.0, 5.0, 10.0), "tau": Choices(0.1, 0.5, 1.0)}
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     """μ, weight of the contrastive loss"""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from fedtrip.methods._control_variates import ControlVariates
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Reply, Server, Uploads
 from fedtrip.vectors import Vectors
 
@@ -30,6 +31,7 @@ class Scaffold(ControlVariates):
     server: w \leftarrow w + \eta_g\,(\bar w - w), \quad c \leftarrow c + \frac{1}{N} \sum_{k \in S} (c_k^{+} - c_k)
     """
     server_operations = 3
+    ranges: ClassVar[Ranges] = {"eta_g": Range(0.3, 3.0, "log")}
 
     option: Literal["I", "II"] = "II"
     """how a client renews c_k: I, the gradient on all its data; II, from the way it went"""

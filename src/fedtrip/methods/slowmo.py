@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from fedtrip.methods._ranges import Choices, Range, Ranges
 from fedtrip.methods.interface import Attaching, CostSymbols, Method, Server, Uploads
 from fedtrip.vectors import Vectors
 
@@ -29,6 +30,7 @@ class SlowMo(Method):
     """
     momentum = 0.0
     server_operations = 3
+    ranges: ClassVar[Ranges] = {"alpha": Range(0.3, 3.0, "log"), "beta": Choices(0.5, 0.7, 0.9, 0.95)}
 
     alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     """α, the slow learning rate"""
