@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from fedtrip.methods._ranges import Choices, Range, Ranges
 from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Server, Uploads
 from fedtrip.vectors import Vectors
 
@@ -32,6 +33,7 @@ class FedAcg(Method):
     step: g + \mu\,(w_k - v)
     server: m \leftarrow \lambda\,m + \overline{w_k - v}, \quad w \leftarrow w + m
     """
+    ranges: ClassVar[Ranges] = {"lam": Choices(0.5, 0.7, 0.85, 0.95), "mu": Range(1e-4, 0.1, "log")}
     momentum = 0.0  # as in the official code: the momentum is the server's
     weighting = "uniform"
     server_operations = 2

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from fedtrip.methods._ranges import Choices, Range, Ranges
 from fedtrip.methods.interface import (
     Attaching,
     Batch,
@@ -51,6 +52,7 @@ class FedAlign(Method):
     with: \ell = \frac{1}{M} \sum \big(\|h_s\|\,\|f_s\| - \|h\|\,\|f\|\big)^2 \text{ over a batch}
     server: w \leftarrow \bar w
     """
+    ranges: ClassVar[Ranges] = {"mu": Range(0.05, 2.0, "log"), "width": Choices(0.25, 0.5)}
     needs_classes = True
     needs_hidden = True
     replaces_loss = True  # the factor CE is the cross entropy, and no other loss

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Server, Uploads
 from fedtrip.vectors import Vectors
 
@@ -33,6 +34,7 @@ class FedCm(Method):
     client: w_k \leftarrow w_k - \eta\,[\alpha\,g + (1 - \alpha)\,s]
     server: s \leftarrow \overline{(w - w_k)/(K_k\,\eta)}, \quad w \leftarrow w + \eta_g\,\bar\Delta
     """
+    ranges: ClassVar[Ranges] = {"alpha": Range(0.03, 1.0, "log")}
     momentum = 0.0
     weighting = "uniform"
     server_operations = 2

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from fedtrip.methods._control_variates import ControlVariates
 from fedtrip.methods._dynamic import Dynamic
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods.interface import Attaching, CostSymbols, Local, Memory, Reply, Server, Uploads
 from fedtrip.vectors import Vectors
 
@@ -36,6 +37,7 @@ class FedDc(ControlVariates, Dynamic):
     server: H \leftarrow H + \frac{1}{N} \sum_{k \in S} \Delta_k, \quad w \leftarrow \bar w + H, \quad
       c \leftarrow c + \frac{1}{N} \sum_{k \in S} (c_k^{+} - c_k)
     """
+    ranges: ClassVar[Ranges] = {"alpha": Range(0.001, 1.0, "log")}
     server_operations = 4
     totals = ("w", "delta_c")
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods.interface import (
     Attaching,
     Batch,
@@ -48,6 +49,7 @@ class FedDecorr(Method):
     and: X \text{ the } M \text{ representations of a batch, standardised by column}
     server: w \leftarrow \bar w
     """
+    ranges: ClassVar[Ranges] = {"beta": Range(0.01, 1.0, "log")}
     needs_representation = True
 
     beta: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1

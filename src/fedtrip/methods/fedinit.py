@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor
 
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods.interface import Attaching, CostSymbols, Local, Memory, Method, Reply, Server
 from fedtrip.vectors import Vectors
 
@@ -32,6 +33,7 @@ class FedInit(Method):
     then: w_{\text{last}} \leftarrow w_k
     server: w \leftarrow \bar w
     """
+    ranges: ClassVar[Ranges] = {"beta": Range(0.01, 1.0, "log")}
     weighting = "uniform"
 
     beta: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods.interface import Attaching, Batch, BatchGradient, CostSymbols, Local, Memory, Method, Reply, Server
 from fedtrip.vectors import Vectors, softmax_rows, square_root
 
@@ -33,6 +34,7 @@ class FedLc(Method):
     with: n_{k,c} \text{ the samples of class } c \text{ at client } k
     server: w \leftarrow \bar w
     """
+    ranges: ClassVar[Ranges] = {"tau": Range(0.1, 3.0, "log")}
     needs_classes = True
     replaces_loss = True
 

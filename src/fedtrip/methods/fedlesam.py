@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods._sharpness import train_beside
 from fedtrip.methods.interface import Attaching, CostSymbols, Local, Memory, Method, Reply, Server
 from fedtrip.vectors import Vectors
@@ -34,6 +35,7 @@ class FedLesam(Method):
     then: w_{\text{prev}} \leftarrow w
     server: w \leftarrow \bar w
     """
+    ranges: ClassVar[Ranges] = {"rho": Range(0.005, 0.5, "log")}
     momentum = 0.0
     weighting = "uniform"
 

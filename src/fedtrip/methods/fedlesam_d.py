@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from fedtrip.methods._dynamic import Dynamic
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods._sharpness import train_beside
 from fedtrip.methods.interface import Attaching, CostSymbols, Local, Memory, Reply, Server
 from fedtrip.vectors import Vectors
@@ -33,6 +34,7 @@ class FedLesamD(Dynamic):
     then: \lambda_k \leftarrow \lambda_k - \alpha\,(w_k - w), \quad w_{\text{prev}} \leftarrow w
     server: h \leftarrow h - \frac{\alpha}{N} \sum_{k \in S} (w_k - w), \quad w \leftarrow \bar w - h/\alpha
     """
+    ranges: ClassVar[Ranges] = {"alpha": Range(0.001, 1.0, "log"), "rho": Range(0.005, 0.5, "log")}
 
     rho: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
     """ρ, how far uphill the gradient is taken"""

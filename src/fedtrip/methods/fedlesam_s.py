@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from fedtrip.methods._control_variates import ControlVariates
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods._sharpness import train_beside
 from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Reply, Server, Uploads
 from fedtrip.vectors import Vectors
@@ -33,6 +34,7 @@ class FedLesamS(ControlVariates):
     then: c_k^{+} = c_k - c + (w - w_k)/(K\eta), \quad w_{\text{prev}} \leftarrow w
     server: w \leftarrow \bar w, \quad c \leftarrow c + \frac{1}{N} \sum_{k \in S} (c_k^{+} - c_k)
     """
+    ranges: ClassVar[Ranges] = {"rho": Range(0.005, 0.5, "log")}
     server_operations = 2
 
     rho: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1

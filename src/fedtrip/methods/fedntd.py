@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from fedtrip.methods._ranges import Choices, Range, Ranges
 from fedtrip.methods.interface import Attaching, Batch, BatchGradient, CostSymbols, Local, Memory, Method, Reply, Server
 from fedtrip.vectors import Vectors, softmax_rows
 
@@ -34,6 +35,7 @@ class FedNtd(Method):
     with: \tilde z \text{ the logits of the classes that a sample is not of}
     server: w \leftarrow \bar w
     """
+    ranges: ClassVar[Ranges] = {"beta": Range(0.1, 3.0, "log"), "tau": Choices(1.0, 2.0, 3.0)}
     needs_classes = True
 
     beta: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods._sharpness import Sam
 from fedtrip.methods.interface import Attaching, CostSymbols, Local, Memory, Method, Reply, Server
 from fedtrip.vectors import Vectors
@@ -31,6 +32,7 @@ class FedSam(Method):
     with: e = \rho\,g/(\|g\| + 10^{-7}), \quad g = \nabla f(w_k)
     server: w \leftarrow \bar w
     """
+    ranges: ClassVar[Ranges] = {"rho": Range(0.005, 0.5, "log")}
     momentum = 0.0
     weighting = "uniform"
 

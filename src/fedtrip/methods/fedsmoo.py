@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from fedtrip.methods._dynamic import Dynamic
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods._sharpness import of_length
 from fedtrip.methods.interface import Affine, Attaching, CostSymbols, GradientAt, Local, Memory, Reply, Server, Uploads
 from fedtrip.vectors import Vectors
@@ -39,6 +40,7 @@ class FedSmoo(Dynamic):
     server: H \leftarrow H + \frac{1}{N} \sum_{k \in S} (w_k - w), \quad w \leftarrow \bar w + H, \quad
       s \leftarrow \rho\,\bar\mu/(\|\bar\mu\| + 10^{-7})
     """
+    ranges: ClassVar[Ranges] = {"alpha": Range(0.001, 1.0, "log"), "rho": Range(0.005, 0.5, "log")}
     server_operations = 5
     means = ("w", "mu")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from fedtrip.methods._dynamic import Dynamic
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods._sharpness import Sam
 from fedtrip.methods.interface import Attaching, CostSymbols, Local, Memory, Reply
 from fedtrip.vectors import Vectors
@@ -35,6 +36,7 @@ class FedSpeed(Dynamic):
     then: h_k \leftarrow h_k + (w_k - w)
     server: H \leftarrow H + \frac{1}{N} \sum_{k \in S} (w_k - w), \quad w \leftarrow \bar w + H
     """
+    ranges: ClassVar[Ranges] = {"alpha": Range(0.001, 1.0, "log"), "rho": Range(0.005, 0.5, "log")}
 
     rho: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
     """ρ, how far uphill the second gradient is taken"""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods._sharpness import Sam
 from fedtrip.methods.fedcm import FedCm
 from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local
@@ -32,6 +33,7 @@ class MoFedSam(FedCm):
     with: e = \rho\,g/(\|g\| + 10^{-7}), \quad g = \nabla f(w_k)
     server: s \leftarrow \overline{(w - w_k)/(K_k\,\eta)}, \quad w \leftarrow w + \eta_g\,\bar\Delta
     """
+    ranges: ClassVar[Ranges] = {"alpha": Range(0.03, 1.0, "log"), "rho": Range(0.005, 0.5, "log")}
 
     rho: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
     """ρ, how far uphill the gradient is taken"""
