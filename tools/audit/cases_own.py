@@ -23,9 +23,9 @@ OWN_MODELS = (
             Source("med-air/FedBN", "`federated/fed_digits.py`", "df4a9f9"),
             Source(PFLLIB, "`system/flcore/clients/clientbn.py`", "487a29e"),
         ),
-        "What stays with a client is what has `bn` in its name. A ResNet's shortcuts have a norm layer without it, "
-        "and many networks have no such name at all; those are averaged without a word. The network of the authors' "
-        "own experiments has the name everywhere. Here the norm layer of the shortcut has not.",
+        "What stays with a client is what has `bn` in its name. A ResNet's shortcuts have a norm layer without it, and "
+        "many networks have no such name at all; those are averaged without a word. The networks of the authors' own "
+        "experiments have it everywhere. Here the norm layer of the shortcut has not.",
         FedBn(),
         faults_own.FedBnByName(),
         score="personal",
