@@ -67,10 +67,8 @@ results: .venv/ready  ## the tables, figures and pages of the paper's record, fr
 docs: .venv/docs  ## the documentation as pages in site/; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-evidence: .venv/ready $(NATIVE)  ## measures docs/evidence/ again: every method in four federations on digits, ten trials each, half an hour
+evidence: .venv/ready $(NATIVE)  ## measures docs/evidence/ again: every method in four federations on digits, ten trials each, and tuned; an hour
 	$(BIN)/python -m tools.evidence
-	$(BIN)/fedtrip tune --methods fedavg,scaffold,mimelite --budget 2000 --trials 10 --out runs/evidence-tuned --overwrite
-	cp runs/evidence-tuned/tuning.json runs/evidence-tuned/tuning.md docs/evidence/digits-tuned/
 
 reliability: .venv/ready $(NATIVE)  ## kills, faults, bad input, cost of checkpoints; writes docs/reliability.md
 	$(BIN)/python tests/reliability.py

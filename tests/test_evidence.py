@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any
 
 import pytest
 from tools import evidence_page
-from tools.evidence import SETTINGS, TRIALS, is_personal
+from tools.evidence import BUDGET, SETTINGS, TRIALS, is_personal
 
-from fedtrip.comparison.tables import columns, interval
-from fedtrip.comparison.tuning_page import in_a_line
-from fedtrip.comparison.variants import Row
 from fedtrip.families import METHOD
-from fedtrip.statistics import Estimate, Ratio
-from fedtrip.tasks.interface import ACCURACY
 
 ALL = METHOD.names()
 
@@ -31,12 +24,9 @@ def test_every_method_was_measured_ten_times(setting: str) -> None:
 def test_the_pages_are_written_from_what_is_stored() -> None:
     """`python -m tools.evidence --pages` writes them again."""
     assert evidence_page.page() == evidence_page.PAGE.read_text(encoding="utf-8")
-    for path, content in (
-        (evidence_page.CHOOSING, evidence_page.summary()),
-        (evidence_page.README, evidence_page.readme_table()),
-    ):
+    for path, name, content in evidence_page.PLACES:
         page = path.read_text(encoding="utf-8")
-        assert evidence_page.between(page, "evidence", content) == page
+        assert evidence_page.between(page, name, content()) == page
 
 
 def faster(setting: str) -> set[str]:
@@ -97,53 +87,23 @@ def test_the_readme_counts_the_methods_and_the_verdicts_right() -> None:
     assert "1.00× [1.00, 1.00]" in emnist
 
 
-def cells_of(stored: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """The same of rows as plain data."""
-    found = {}
-    for record in stored:
-        fields = {
-            name: Estimate(**{**value, "values": tuple(value["values"])})
-            if isinstance(value, dict) and "values" in value
-            else Ratio(**value)
-            if isinstance(value, dict)
-            else value
-            for name, value in record.items()
-        }
-        row = Row(goal=ACCURACY, final_score=fields.pop("final_accuracy"), **fields)
-        found[record["variant"]] = [column.cell(row, brief=True) for column in columns([row])]
-    return found
+def test_every_method_was_tuned_with_the_same_budget() -> None:
+    stored = evidence_page.tuned()
+    assert set(stored["chosen"]) == {name for name in ALL if not is_personal(name)}
+    assert {one["spent"] for one in stored["chosen"].values()} == {stored["spent"]} == {BUDGET}
+    assert not set(stored["seeds"]) & set(stored["fresh_seeds"])
+    assert len(stored["fresh_seeds"]) == TRIALS
 
 
-def tuned() -> dict[str, Any]:
-    """What `fedtrip tune` stored."""
-    found: dict[str, Any] = json.loads(
-        (evidence_page.ROOT / "docs/evidence/digits-tuned/tuning.json").read_text(encoding="utf-8")
-    )
-    return found
-
-
-@pytest.mark.parametrize("name", list(tuned()["chosen"]))
-def test_every_tuned_method_is_in_the_table_of_choosing(name: str) -> None:
-    stored = tuned()
-    cells = cells_of(stored["verdict"]["rows"])
-    before, after = (f"{cells[label][1]} | {cells[label][3]}" for label in (name, f"{name} tuned"))
-    gain = interval(Ratio(**stored["verdict"]["gain"][name]))
-    chosen = in_a_line(stored["chosen"][name]["values"], name)
-    line = f"| `{name}` | {before} | {after} | {gain} | {chosen} |"
-    assert line in (evidence_page.ROOT / "docs/choosing.md").read_text(encoding="utf-8")
-
-
-def test_what_choosing_says_about_tuning_is_so() -> None:
-    stored = tuned()
-    speedups = {row["variant"]: row["speedup"] for row in stored["verdict"]["rows"]}
-    assert speedups["scaffold tuned"]["low"] < 1 < speedups["scaffold tuned"]["high"]
-    assert speedups["mimelite tuned"]["high"] < 1
-    assert stored["chosen"]["mimelite"]["values"]["mimelite.beta"] == 0.5
-    assert stored["ranges"]["mimelite"]["mimelite.beta"].startswith("0.5,")
-    assert 4.5 < stored["verdict"]["gain"]["fedavg"]["mean"] < 5
-    assert (stored["budget"], stored["rungs"][0]["configurations"], len(stored["seeds"])) == (2000, 38, 2)
-    assert len(stored["fresh_seeds"]) == 10
-    assert {one["spent"] for one in stored["chosen"].values()} == {stored["spent"]}
-    page = (evidence_page.ROOT / "docs/evidence/digits-tuned/tuning.md").read_text(encoding="utf-8")
-    assert "Every method had a budget of 2,000 rounds and spent 1,968 of them" in page
-    assert stored["spent"] == 1968
+def test_what_choosing_says_of_tuned_methods_is_so() -> None:
+    rows = {row["variant"]: row for row in evidence_page.tuned_rows()}
+    said = evidence_page.verdicts(list(rows.values()))
+    page = " ".join(evidence_page.CHOOSING.read_text(encoding="utf-8").split())
+    faster = sorted(name for name, way in said.items() if way == "faster")
+    assert f"told apart from a tuned FedAvg on the better side: {', '.join(f'`{name}`' for name in faster)}." in page
+    assert said["fedtrip-auto"] == "not told apart"
+    assert "slower" not in said.values() or "on the worse side: none" not in page
+    before = {row["variant"]: row for row in evidence_page.tuned()["verdict"]["rows"]}
+    gains = evidence_page.tuned()["verdict"]["gain"]
+    assert all(gain["low"] > 1 for gain in gains.values() if gain and gain["low"])
+    assert before["scaffold"]["censored"] == TRIALS

@@ -15,11 +15,12 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from fedtrip.comparison.tables import interval, markdown_row
+from fedtrip.comparison.tuning_page import in_a_line
 from fedtrip.figures.drawing import STYLE, save_figure
 from fedtrip.figures.palette import COLOURS, look
 from fedtrip.files.atomic import write_text
 from fedtrip.statistics import Ratio, holm
-from tools.evidence import ROOT, SETTINGS, STORED, TRIALS
+from tools.evidence import ROOT, SETTINGS, STORED, TRIALS, TUNED
 
 PAGE, CHOOSING, README = ROOT / "docs" / "evidence.md", ROOT / "docs" / "choosing.md", ROOT / "README.md"
 TITLES = {
@@ -178,6 +179,41 @@ def summary() -> str:
     return "\n".join(map(markdown_row, lines))
 
 
+def tuned() -> dict[str, Any]:
+    """What `fedtrip tune` chose, and its verdict."""
+    found: dict[str, Any] = json.loads((STORED / TUNED / "tuned.json").read_text(encoding="utf-8"))
+    return found
+
+
+def tuned_rows() -> list[Record]:
+    """The methods with what was chosen for them, under their own names."""
+    end = f" {TUNED}"
+    rows = [row for row in tuned()["verdict"]["rows"] if row["variant"].endswith(end)]
+    return [{**row, "variant": row["variant"].removesuffix(end)} for row in rows]
+
+
+def tuned_table() -> str:
+    """All tuned methods, the fastest first, for docs/choosing.md."""
+    rows, stored_tuning = tuned_rows(), tuned()
+    before = {row["variant"]: row for row in stored_tuning["verdict"]["rows"]}
+    said = verdicts(rows)
+    lines = [["method", "rounds before", "after", "speed-up over tuned FedAvg [95 %]", "final acc. %", "chosen"]]
+    lines.append(["---"] * len(lines[0]))
+    for row in by_speed(rows):
+        name = row["variant"]
+        cell = interval(ratio(row))
+        lines.append(
+            [
+                f"`{name}`",
+                *((">" if one["censored"] else "") + spread(one["rounds"], 1) for one in (before[name], row)),
+                f"**{cell}**" if said.get(name) in ("faster", "slower") else cell,
+                spread(row["final_accuracy"], 2, 100),
+                in_a_line(stored_tuning["chosen"][name]["values"], name),
+            ]
+        )
+    return "\n".join(map(markdown_row, lines))
+
+
 def readme_table() -> str:
     """The paper's methods and fedtrip-auto in two settings, for the README."""
     names = ("fedtrip-auto", "fedtrip", "fedavg", "fedprox", "slowmo", "moon", "feddyn")
@@ -275,8 +311,16 @@ def write() -> None:
         save_figure(draw_speedups(setting), STORED / setting / "speedups.png")
     save_figure(draw_curves(IN_README), STORED / IN_README / "convergence.png")
     write_text(PAGE, page())
-    for path, name, content in ((CHOOSING, "evidence", summary()), (README, "evidence", readme_table())):
-        write_text(path, between(_read(path), name, content))
+    for path, name, content in PLACES:
+        write_text(path, between(_read(path), name, content()))
+
+
+PLACES = (
+    (CHOOSING, "evidence", summary),
+    (CHOOSING, "tuned evidence", tuned_table),
+    (README, "evidence", readme_table),
+)
+"""Where the tables stand: the page, the name of the marks around it, and what writes it."""
 
 
 def _read(path: Path) -> str:

@@ -58,9 +58,10 @@ method. *Own* is the model or the part of it that serves the client itself: [eva
 
 *Mean*: `samples` weights clients by $n_k$, `uniform` does not. *Attaching* is what a method adds to FedAvg's
 computation for one client and round, counted as the paper's Table 8 does, with M the batch size, FP, BP the passes of
-one sample, C the classes, r the numbers of a representation and h the weights of the last hidden layer; *ours* marks formulas that the paper does not give. Vectors have the names of the code; a trained model
-is sent up as `w`. A vector is as long as $w$ unless its size stands behind it. If the model has buffers (BatchNorm),
-they travel with $w$ and are averaged, outside every method.
+one sample, C the classes, r the numbers of a representation and h the weights of the last hidden layer; *ours* marks
+formulas that the paper does not give. Vectors have the names of the code; a trained model is sent up as `w`. A vector
+is as long as $w$ unless its size stands behind it. If the model has buffers (BatchNorm), they travel with $w$ and are
+averaged, outside every method.
 
 """
 

@@ -50,4 +50,5 @@ class FedRep(BodyAndHead):
         return Reply(upload=local.train(fitted, only=body))
 
     def attaching(self, cost: CostSymbols) -> Attaching:
-        return Attaching(self.head_epochs * cost.n * cost.FP, "E_h·n·FP", "−2|head|", from_paper=False)
+        head = self.head_epochs * cost.n * (cost.FP + cost.BP)  # the whole network is gone through, both ways
+        return Attaching(head, "E_h·n(FP+BP)", "−2|head|", from_paper=False)
