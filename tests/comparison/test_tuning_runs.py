@@ -225,10 +225,13 @@ def test_without_the_mark_of_tuning_other_learning_rates_are_not_compared(once):
 
 def test_if_the_defaults_are_best_their_runs_are_not_run_twice(blobs, tmp_path):
     best = {"lr": Choices(1e-7, 2e-7, 3e-7, 4e-7, 5e-7, 6e-7, 7e-7, 8e-7)}
+    watcher = Stopping(0)
     tuning = tune(
         Experiment(**{**SMALL, "lr": 0.2}), methods=["fedavg"], ranges=best, budget=BUDGET, trials=2, workers=1,
-        data=blobs, out=tmp_path / "out",
+        data=blobs, out=tmp_path / "out", watcher=watcher,
     )  # fmt: skip
+    assert watcher.rounds.total() == 72 + 2 * 9
+    assert {name for name in watcher.ended if "seed 2" in name} == {"fedavg, seed 2", "fedavg tuned, seed 2"}
     assert tuning.methods["fedavg"].chosen.number == 0
     assert tuning.chosen == {"fedavg": {"lr": 0.2}}
     assert [path.name for path in (tmp_path / "out/verdict/runs").iterdir()] == ["fedavg"]
@@ -301,7 +304,7 @@ class Stopping:
     """Ends a tuning after so many rounds, and counts them."""
 
     def __init__(self, last):
-        self.last, self.rounds = last, Counter()
+        self.last, self.rounds, self.ended = last, Counter(), []
 
     def begin(self, plan, rounds):
         del plan, rounds
@@ -313,7 +316,7 @@ class Stopping:
             raise Enough
 
     def finished(self, trial):
-        del trial
+        self.ended.append(trial.name)
 
 
 def test_a_tuning_that_is_ended_anywhere_goes_on_and_no_round_is_run_twice(once, tmp_path):

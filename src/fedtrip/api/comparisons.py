@@ -136,23 +136,30 @@ def compare_variants(
     """Run these variants on these seeds and write the comparison's folder; the report has the `remarks`."""
     where = destination.out
     federations = [prepared(variant.experiment) for variant in variants]  # all checked before anything is run
-    todo = [
-        Trial(
-            name=f"{variant.label}, seed {seed}",
-            prepare=partial(prepared, variant.experiment.but(seed=seed)),
-            out=run_folder(where, variant, seed),
-            rounds=variant.experiment.rounds,
-            goal=federation.rules.task.goal,
+    planned = [
+        (
+            variant,
+            Trial(
+                name=f"{variant.label}, seed {seed}",
+                prepare=partial(prepared, variant.experiment.but(seed=seed)),
+                out=run_folder(where, variant, seed),
+                rounds=variant.experiment.rounds,
+                goal=federation.rules.task.goal,
+            ),
         )
         for seed in seeds
         for variant, federation in zip(variants, federations, strict=True)
-        if variant.same_as is None
     ]
+    todo = [trial for variant, trial in planned if variant.same_as is None]
+    shared = [trial for variant, trial in planned if variant.same_as is not None]
     with comparison_folder(destination, variants, seeds, federations, command):
         if watcher is not None:
             watcher.begin(variants, len(seeds))
         told = watcher.round if watcher is not None else None
         for trial in run_trials(todo, workers=workers, on_round=told, stop=stop, engine=engine, address=address):
+            if watcher is not None:
+                watcher.finished(trial)
+        for trial in shared:
             if watcher is not None:
                 watcher.finished(trial)
 
