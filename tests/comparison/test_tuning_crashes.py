@@ -13,7 +13,7 @@ SMALL = {"rounds": 9, "clients": 4, "per_round": 2, "samples_per_client": 12, "b
 CASE = {"experiment": SMALL, "tune": {"methods": ["scaffold"], "budget": 30, "tuning_trials": 1, "trials": 1}}
 
 
-@pytest.mark.parametrize("every", [60, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [60, pytest.param(7, marks=pytest.mark.cross)])  # each kill is a process
 def test_a_tuning_killed_at_its_moments_has_the_same_result(every, tmp_path):
     """Before and after files are renamed, in the middle of a line, between two rungs, in the verdict."""
     (answer,) = crashed([{**CASE, "every": every, "chains": every == 7}], tmp_path)

@@ -339,7 +339,7 @@ def test_a_tuning_that_is_ended_anywhere_goes_on_and_no_round_is_run_twice(once,
     assert done.rounds.total() == 0
 
 
-@pytest.mark.slow
+@pytest.mark.cross  # a Ray of its own for every rung: minutes
 def test_on_ray_it_is_the_same(once, tmp_path):
     pytest.importorskip("ray", reason="needs pip install 'fedtrip[ray]'")
     tuning, data = once
