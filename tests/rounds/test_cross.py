@@ -18,6 +18,7 @@ from fedtrip.families import COMBINE, METHOD, SELECT, SERVER_OPTIMIZER, UPLOAD_C
 PARAMETERS = {"topk": "topk:0.1", "trimmed": "trimmed:0.25", "available": "available:0.6"}
 FAMILIES = (METHOD, UPLOAD_CODEC, COMBINE, SERVER_OPTIMIZER, SELECT)
 RULES = {family.field: [PARAMETERS.get(name, name) for name in family.names()] for family in FAMILIES}
+RULES["combine"].remove("private")  # refuses a model with BatchNorm: see tests/combining/test_private.py
 RULES["upload_codec"].append({"name": "topk:0.1", "feedback": False})
 PER_ROUND, SIZES, BATCH = 5, (12, 18, 12, 24, 6, 18, 12), 6  # unequal, or FedNova is FedAvg
 MODULE = made(lambda: Net(nn.BatchNorm1d(5), nn.Tanh()))
@@ -109,7 +110,7 @@ def check(row):
     assert result.ended is None, row
     for record in result.records:
         assert not record.refused, row
-        assert 1 <= len(record.clients) <= PER_ROUND
+        assert row["select"] == "poisson" or 1 <= len(record.clients) <= PER_ROUND
         assert record.accuracy is not None
         codec = name_of(row["upload_codec"])
         vectors = sum(coded_bytes(codec, d) for d in UPLOADED.get(row["method"], [W]))

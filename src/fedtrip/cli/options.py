@@ -16,7 +16,8 @@ from fedtrip.cli import completion
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.own_code import own_code, say_code
-from fedtrip.families import FAMILIES
+from fedtrip.families import COMBINE, FAMILIES
+from fedtrip.registry import Choice
 
 PANELS: dict[str, tuple[str, ...]] = {
     "Data": (
@@ -52,6 +53,8 @@ def with_experiment_options(command: Callable[..., None]) -> Callable[..., None]
         for name in ("mean", "std"):
             if name in fields:
                 fields[name] = _numbers(name, fields[name])
+        if budget := {name: value for name in BUDGET if (value := arguments.pop(name)) is not None}:
+            fields["combine"] = _private(fields.get("combine"), budget)
         command(fields=fields, **arguments)
 
     options = [
@@ -81,10 +84,41 @@ def with_experiment_options(command: Callable[..., None]) -> Callable[..., None]
         )
         for name in SWITCHES
     ]
+    options += [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                float | None,
+                typer.Option(spelling(name), help=text, rich_help_panel="Uploads and server", show_default=False),
+            ],
+        )
+        for name, text in BUDGET.items()
+    ]
     own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in signature.parameters.values() if p.name != "fields"]
     wrapper.__signature__ = signature.replace(parameters=own[:1] + options + own[1:])  # type: ignore[attr-defined]
     wrapper.__annotations__ = {p.name: p.annotation for p in (*own, *options)}
     return wrapper
+
+
+BUDGET = {
+    "epsilon": "differential privacy of whole clients: ε that all rounds together may cost; the noise follows from it "
+    "(combine private)",
+    "delta": "δ of --epsilon (default: 1e-5)",
+}
+"""Short forms of two options of the private rule of combining."""
+
+
+def _private(combine: str | None, budget: Mapping[str, float]) -> Choice:
+    """The private rule with this budget."""
+    choice = COMBINE.read("private" if combine is None else combine)
+    if choice.name != "private":
+        name, value = next(iter(budget.items()))
+        raise UserError(f"{spelling(name)} is {value:g}, but --combine is '{combine}'; accepted: --combine private")
+    for name, value in budget.items():
+        choice = COMBINE.with_option(choice, name, value)
+    return choice
 
 
 _OUTSIDE_A_LIST = re.compile(r",(?![^\[]*\])")

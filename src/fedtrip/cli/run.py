@@ -273,6 +273,7 @@ def _print_summary(summary: dict[str, Any], goal: Goal, where: Path) -> None:
         "paper's GFLOPs": "not declared by the method"
         if summary["gflops"] is None
         else f"{summary['gflops']:.3f}, one client, forward passes and attaching operations",
+        **({"privacy": summary["privacy"]} if "privacy" in summary else {}),
         "time": f"{summary['seconds']:.1f} s for {summary['rounds']} rounds",
         "model SHA-256": summary["model_sha256"],
         "run folder": str(where),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from torch import Tensor
@@ -18,11 +18,47 @@ from fedtrip.vectors import Vectors
 
 
 @dataclass(frozen=True)
+class Plan:
+    """How many clients are to take part in a run, and how often."""
+
+    clients: int
+    """N, those that may take part"""
+    per_round: int
+    """K, those of a round"""
+    rounds: int
+
+    @property
+    def rate(self) -> float:
+        """q = K/N, the probability that a client takes part in a round."""
+        return self.per_round / self.clients
+
+
+@dataclass(frozen=True)
 class Combine(Rule):
     """Base of the rules that combine uploads."""
 
     is_mean: ClassVar[bool] = False
     """Whether it is the weighted mean, of which there is also a total; no other rule has one."""
+    is_private: ClassVar[bool] = False
+    """Whether it promises differential privacy: then nothing may leave the clients beside w, and who takes part is
+    drawn client by client."""
+    needs_uploads: ClassVar[bool] = True
+    """Whether a round that nobody sent anything in leaves the model as it is."""
+
+    def as_planned(self, plan: Plan) -> Self:
+        """The rule with what follows from the plan filled in; raises `UserError` if it cannot be."""
+        del plan
+        return self
+
+    def spent(self, rounds: int, plan: Plan) -> float | None:
+        """ε of so many rounds; None for a rule that promises nothing."""
+        del rounds, plan
+        return None
+
+    def promise(self, rounds: int, plan: Plan, spent: float | None) -> str | None:
+        """What a private rule promises after so many rounds that cost this ε, in words."""
+        del rounds, plan, spent
+        return None
 
     def check(self, clients: int) -> None:
         """Raise `UserError` if the rule cannot work with so many clients a round."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
+from fedtrip.combining.interface import Plan
 from fedtrip.data.dataset import DataSet
 from fedtrip.errors import UserError
 from fedtrip.experiment.defaults import default_samples, default_target, shared_samples
@@ -26,6 +27,11 @@ class CompleteExperiment(Experiment):
     per_round: Count
     momentum: float
     compute: DecidedCompute
+
+    @property
+    def plan(self) -> Plan:
+        """How many clients are to take part, and how often."""
+        return Plan(self.clients - self.unseen_clients, self.per_round, self.rounds)
 
     @classmethod
     def of(cls, experiment: Experiment) -> Self:
@@ -50,8 +56,13 @@ class DataFacts:
         return cls(len(dataset.y_train), dataset.clients, dataset.mean, dataset.std)
 
 
-def complete(experiment: Experiment, rules: Rules, data: DataFacts, compute: DecidedCompute) -> CompleteExperiment:
-    """The experiment with every default that depends on data, model or method filled in; `compute` is decided."""
+def complete(
+    experiment: Experiment, rules: Rules, data: DataFacts, compute: DecidedCompute
+) -> tuple[CompleteExperiment, Rules]:
+    """The experiment with every default that depends on data, model or method filled in, and its rules.
+
+    `compute` is decided.
+    """
     split = data.clients
     clients = experiment.clients or split or CLIENTS
     if split is not None and clients != split:
@@ -69,13 +80,14 @@ def complete(experiment: Experiment, rules: Rules, data: DataFacts, compute: Dec
         raise UserError("stop_at_target needs a target, which this data set has none of; accepted: give a target too")
     per_round = experiment.per_round or min(PER_ROUND, seen)
     rules.combine.check(per_round)
+    rules = replace(rules, combine=rules.combine.as_planned(Plan(seen, per_round, experiment.rounds)))
     partition = experiment.partition or _partition(split is not None, rules.task)
     if split is not None or data.samples is None:
         samples = None
     else:
         shared = shared_samples(experiment, data.samples)
         samples = experiment.samples_per_client or default_samples(experiment.dataset, shared, clients, partition)
-    return CompleteExperiment.of(
+    whole = CompleteExperiment.of(
         experiment.but(
             partition=partition,
             clients=clients,
@@ -89,6 +101,7 @@ def complete(experiment: Experiment, rules: Rules, data: DataFacts, compute: Dec
             **rules.choices(),
         )
     )
+    return whole, rules
 
 
 def _target(experiment: Experiment, task: Task) -> float | None:

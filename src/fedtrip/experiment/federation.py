@@ -21,6 +21,7 @@ from fedtrip.experiment.compute import decide, tap_of
 from fedtrip.experiment.description import PYTHON, DecidedCompute, Experiment
 from fedtrip.experiment.device import checked_device
 from fedtrip.experiment.held_out import NOTHING, HeldOut, sample_sets
+from fedtrip.experiment.privacy import check_private
 from fedtrip.experiment.rules import Rules, make_rules
 from fedtrip.inputs import InputSpec
 from fedtrip.methods.interface import Method
@@ -47,6 +48,8 @@ class Federation:
     rules: Rules
     held_out: HeldOut = NOTHING
     """samples that nobody trains on"""
+    secret: str = ""
+    """what only the server of a deployment knows: the noise of a private run follows from it, and from the seed"""
 
     @property
     def method(self) -> Method:
@@ -108,8 +111,10 @@ def prepare(
     module, model_name, dataset = _module(experiment, rules.task, given, model)
     rules.augment.check(dataset.inputs)
     check_looks(experiment, rules.method, module, dataset.inputs)
+    check_private(experiment, rules, module)
     compute = decide_for(experiment, rules, module, dataset)
-    whole = complete(named, rules, DataFacts.of(dataset), compute).but(
+    completed, rules = complete(named, rules, DataFacts.of(dataset), compute)
+    whole = completed.but(
         model=model_name, dataset=PYTHON + given.sha256() if data is not None else _absolute(experiment.dataset)
     )
     sets = sample_sets(whole, dataset)

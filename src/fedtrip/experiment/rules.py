@@ -11,6 +11,7 @@ from fedtrip.codecs.interface import Codec
 from fedtrip.combining.interface import Combine
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.privacy import check_private_rules
 from fedtrip.families import (
     ATTACK,
     AUGMENT,
@@ -85,7 +86,7 @@ def make_rules(experiment: Experiment) -> Rules:
         optimizer=_optimizer(experiment, method),
         lr_schedule=LR_SCHEDULE.make(experiment.lr_schedule),
         clip=None if experiment.clip is None else read_clip(experiment.clip),
-        select=SELECT.make(experiment.select),
+        select=SELECT.make(_select(experiment)),
         upload_codec=UPLOAD_CODEC.make(experiment.upload_codec),
         combine=COMBINE.make(experiment.combine),
         server_optimizer=SERVER_OPTIMIZER.make(experiment.server_optimizer),
@@ -93,6 +94,13 @@ def make_rules(experiment: Experiment) -> Rules:
     )
     _check_together(rules, experiment)
     return rules
+
+
+def _select(experiment: Experiment) -> Choice:
+    """Who takes part; if nothing was said and the rule of combining is private, as its ε demands."""
+    if "select" not in experiment.model_fields_set and COMBINE.make(experiment.combine).is_private:
+        return Choice("poisson")
+    return experiment.select
 
 
 def _optimizer(experiment: Experiment, method: Method) -> Optimizer:
@@ -152,5 +160,6 @@ def _check_together(rules: Rules, experiment: Experiment) -> None:
                 f"combine '{experiment.combine}' has no effect on method '{name}', which looks at each upload on its "
                 "own; accepted: mean, or another method"
             )
+    check_private_rules(experiment, rules)
     if experiment.per_round is not None:
         rules.combine.check(experiment.per_round)

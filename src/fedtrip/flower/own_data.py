@@ -18,6 +18,7 @@ from fedtrip.errors import UserError
 from fedtrip.experiment.complete import CompleteExperiment, DataFacts, complete
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation, built_model, check_looks, decide_for
+from fedtrip.experiment.privacy import check_private
 from fedtrip.experiment.rules import Rules, make_rules
 from fedtrip.families import TASK
 from fedtrip.inputs import Inputs, count_of, sliced
@@ -72,7 +73,8 @@ def server_federation(experiment: Experiment, test: tuple[Inputs, Tensor]) -> Fe
     rules.task.check_classes(classes)
     dataset = _dataset(experiment, sliced(x_test, slice(0)), y_test[:0], x_test, y_test, classes)
     module, dataset = _module(experiment, rules, dataset)
-    whole = complete(experiment, rules, facts, decide_for(experiment, rules, module, dataset))
+    check_private(experiment, rules, module)
+    whole, rules = complete(experiment, rules, facts, decide_for(experiment, rules, module, dataset))
     return Federation(whole, dataset, EverySample(whole.clients, 0), module, rules)
 
 

@@ -13,7 +13,7 @@ from flwr.serverapp import Grid
 
 from fedtrip.errors import UserError
 from fedtrip.experiment.federation import Federation
-from fedtrip.files.atomic import write_text
+from fedtrip.files.atomic import replacing, write_text
 from fedtrip.files.lock import FolderLock
 from fedtrip.flower.engine import FlowerEngine, Tolerance
 from fedtrip.layout import Travelling
@@ -26,6 +26,7 @@ from fedtrip.training.prepared_model import PreparedModel
 
 KEY = "run-key"
 """File in the checkpoint's folder with the name that the run has on the nodes' disks."""
+SECRET = "noise-secret"
 UNLOCKING = 30.0
 """Seconds that a server whose SuperLink was killed may need to end, before another takes its folder up."""
 
@@ -76,6 +77,20 @@ def _check_no_personal_models(federation: Federation, prepared: PreparedModel) -
             f"eval_clients is {experiment.eval_clients}, but with method '{experiment.method.name}' every client has a "
             "model of its own, which stays on its node; accepted: leave it out, or the local engine"
         )
+
+
+def noise_secret(out: Path) -> str:
+    """What the noise of a private run follows from beside the seed, which every node knows; kept for its resumptions.
+
+    Only the server's own user can read it. Who has it can take the noise away, so it goes with the checkpoint.
+    """
+    path = out / CHECKPOINT / SECRET
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            temporary.touch(mode=0o600)
+            temporary.write_text(secrets.token_hex(32), encoding="utf-8")
+    return path.read_text(encoding="utf-8")
 
 
 def _key(out: Path) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation, prepare
 from fedtrip.flower.engine import Tolerance
 from fedtrip.flower.own_data import NODES, samples_of, server_federation
-from fedtrip.flower.server import run_on_grid
+from fedtrip.flower.server import noise_secret, run_on_grid
 from fedtrip.rounds.record import RoundRecord
 from fedtrip.runs.folder import Destination
 
@@ -36,6 +37,8 @@ def main(grid: Grid, context: Context) -> None:
     out = Path(_text(config, "out")).expanduser().absolute()
     tolerance = Tolerance(float(config["round-timeout"]), int(config["min-clients"]))
     federation = _federation(Experiment.from_toml(_experiment_file(_text(config, "experiment"))), config)
+    if federation.rules.combine.is_private:
+        federation = replace(federation, secret=noise_secret(out))
     result = run_on_grid(grid, federation, Destination(out, resume=True), tolerance=tolerance, on_round=_tell)
     log.info("model %s in %s", result.model_sha256, out)
     if result.ended is not None:

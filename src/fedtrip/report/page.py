@@ -93,13 +93,22 @@ def write_report(
         data=data,
         commands=commands,
         versions=[versions_here()] if versions is None else versions,
-        remarks=remarks,
+        remarks=[*remarks, *_privacy(histories)],
         fedtrip_version=__version__,
         style=asset("report.css"),
         script=code,
         plotly=packed_plotly(),
     )
     write_text(Path(path), page)
+
+
+def _privacy(histories: Mapping[str, Sequence[History]]) -> list[str]:
+    """What the runs promise their clients: of each promise that differs, whose it is."""
+    promises: dict[str, list[str]] = {}
+    for label, runs in histories.items():
+        for promise in dict.fromkeys(run.privacy for run in runs if run.privacy is not None):
+            promises.setdefault(promise, []).append(label)
+    return [f"{', '.join(labels)}: {promise}." for promise, labels in promises.items()]
 
 
 def _extent(histories: Mapping[str, Sequence[History]]) -> str:

@@ -42,6 +42,8 @@ class RoundRecord:
     client_scores: Mapping[str, Mapping[str, float | int | None]] = field(default_factory=dict)
     """how the `global` model, and where clients have their own the `personal` ones, serve the clients: see
     `fedtrip.rounds.client_scores`"""
+    epsilon: float | None = None
+    """ε that all rounds so far cost together, where uploads are combined with differential privacy"""
 
     @property
     def accuracy(self) -> float | None:
@@ -82,7 +84,8 @@ def record_from_json(fields: Mapping[str, Any]) -> RoundRecord:
         raise TypeError("a count is no count")
     tables = (record.scores, record.validation, *record.client_scores.values())
     measured = [number for table in tables for number in table.values() if number is not None]
-    if not all(type(number) in (int, float) for number in (*measured, record.seconds)):
+    spent = () if record.epsilon is None else (record.epsilon,)
+    if not all(type(number) in (int, float) for number in (*measured, *spent, record.seconds)):
         raise TypeError("a number is none")
     if type(record.unchanged) is not bool:
         raise TypeError("it is neither true nor false")

@@ -29,7 +29,7 @@ class Tally:
     def __init__(
         self, method: Method, combine: Combine, received: Mapping[str, Tensor], expected: Vectors, *, keep_all: bool
     ) -> None:
-        self._method, self._combine, self._received = method, combine, received
+        self._method, self._combine, self._received, self._expected = method, combine, received, expected
         self._means = [name for name in (*method.means, BUFFERS) if name in expected]
         self._totals = [name for name in method.totals if name in expected]
         self._sums_at_once = combine.is_mean and type(method).weights is Method.weights
@@ -93,6 +93,8 @@ class Tally:
         sent = {name: self._received[name].double() for name in self._means if name in self._received}
         differences = {
             name: torch.stack([upload[name].double() - sent.get(name, 0.0) for upload in self.kept])
+            if self.kept
+            else torch.empty((0, *self._expected[name].shape), dtype=torch.float64)
             for name in self._means
         }
         combined, state = self._combine(differences, torch.tensor(weights, dtype=torch.float64), state, rng)

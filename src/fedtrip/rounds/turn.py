@@ -145,7 +145,7 @@ class Turn:
     def server_step(self, server: Server, tally: Tally) -> Server:
         """Combine, let the method fold it in, and step."""
         rules, seed = self._federation.rules, self._federation.experiment.seed
-        rng = stream(seed, "combining", self._t, server.exchange)
+        rng = stream(seed, f"combining{self._federation.secret}", self._t, server.exchange)
         uploads, buffers, combining = tally.combined(part_of(server.state, COMBINING), rng)
         if self._travelling:  # what never travels is on the server as it was in the beginning
             totals = self._travelling.whole(uploads.totals, {"w": uploads.count * server.w.double()}, {})
@@ -177,6 +177,7 @@ class Turn:
         return RoundDone(server, memories, self._record(evaluation, memories), self._details)
 
     def _record(self, evaluation: Evaluation, memories: Mapping[int, Memory] | None = None) -> RoundRecord:
+        rules, experiment = self._federation.rules, self._federation.experiment
         return RoundRecord(
             round=self._t,
             scores=finite_scores(evaluation.scores),
@@ -193,6 +194,7 @@ class Turn:
             wire_up=self._wire_up,
             validation=finite_scores(evaluation.validation),
             client_scores=evaluation.clients,
+            epsilon=rules.combine.spent(self._t, experiment.plan),
         )
 
 

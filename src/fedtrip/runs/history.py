@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.privacy import promise_of
 from fedtrip.rounds.early_stopping import best_round
 from fedtrip.rounds.record import RoundRecord, first_round_reaching
 from fedtrip.tasks.interface import ACCURACY, Goal
@@ -78,6 +79,12 @@ class History:
     def client_scores(self) -> Mapping[str, Mapping[str, float | int | None]]:
         """How the models served the clients in the last round in which they were asked; empty if they never were."""
         return next((record.client_scores for record in reversed(self.records) if record.client_scores), {})
+
+    @property
+    def privacy(self) -> str | None:
+        """What the run promises its clients, where uploads were combined with differential privacy."""
+        last = self.records[-1] if self.records else None
+        return None if last is None else promise_of(self.experiment, last.round, last.epsilon)
 
     @property
     def best_score(self) -> float | None:

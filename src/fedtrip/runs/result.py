@@ -91,6 +91,7 @@ class Result(History):
             "ended": self.ended,
             "stopped": self.stopped,
             **({} if self.remark is None else {"remark": self.remark}),
+            **({} if self.privacy is None else {"epsilon": self.records[-1].epsilon, "privacy": self.privacy}),
             "model_sha256": self.model_sha256,
             "seconds": sum(r.seconds for r in self.records),
             "versions": versions(),

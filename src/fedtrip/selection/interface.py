@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,10 +18,13 @@ SamplesOf = Callable[[int], int]
 class Select(Rule):
     """Base of the rules that choose the clients of a round."""
 
+    is_poisson: ClassVar[bool] = False
+    """Whether every client takes part with the same probability, independently of the others."""
+
     def __call__(
         self, rng: np.random.Generator, t: int, clients: int, per_round: int, samples_of: SamplesOf
     ) -> tuple[int, ...]:
-        """At least one and at most `per_round` of the clients 0 to `clients` − 1, in ascending order.
+        """Some of the clients 0 to `clients` − 1, in ascending order: `per_round` of them, or as many on average.
 
         `rng` is the round's own: the choice is a function of the seed and the round t alone.
         """
