@@ -24,6 +24,7 @@ ORDER: dict[str, dict[str, str]] = {
         "Tuning fairly": "tuning.md",
         "Adding a method": "add-a-method.md",
         "Recipes": "recipes.md",
+        "Privacy": "privacy.md",
         "Reliability": "reliability.md",
         "Deployment": "deploy.md",
     },

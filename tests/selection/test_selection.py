@@ -62,3 +62,17 @@ def test_available_with_certainty_is_a_uniform_choice_of_all():
     seen = Counter(client for seed in range(2000) for client in pick("available:1", seed))
     assert all(count / 2000 == pytest.approx(0.4, abs=0.05) for count in seen.values())
     assert len(seen) == 10
+
+
+def test_poisson_takes_each_client_by_itself():
+    """q = 4/10: the number of clients is binomial, its mean 4 and its variance 2.4; pairs are independent."""
+    chosen = [pick("poisson", seed) for seed in range(4000)]
+    counts = np.array([len(one) for one in chosen])
+    assert counts.mean() == pytest.approx(4, abs=4 * (2.4 / 4000) ** 0.5)
+    assert counts.var() == pytest.approx(2.4, rel=0.1)
+    assert min(counts) == 0
+    assert max(counts) > 7
+    both = np.mean([{2, 7} <= set(one) for one in chosen])
+    assert both == pytest.approx(0.16, abs=0.025)
+    assert all(list(one) == sorted(set(one)) for one in chosen)
+    assert pick("poisson", per_round=10) == tuple(range(10))
