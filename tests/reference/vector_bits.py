@@ -23,7 +23,10 @@ from fedtrip.vectors import state_sha256
 
 SIZE, CLIENTS, ROUNDS = 1003, 5, 4
 SAMPLES, FEATURES, CLASSES, UNITS = 9, 37, 11, 13
-PARAMETERS = {"topk": "topk:0.1", "trimmed": "trimmed:0.25"}
+PARAMETERS = {
+    "topk": "topk:0.1", "trimmed": "trimmed:0.25", "krum": "krum:0", "multikrum": "multikrum:0:2",
+    "centered": "centered:0.5:2", "clip": "clip:0.5",
+}  # fmt: skip
 STUDY = [
     f"fedtrip.paper.study_rules:{name}"
     for name in ("AnnealedXi", "ConstantXi", "GapXi", "InverseGapNorm", "GapNorm")
@@ -110,7 +113,7 @@ def played(method="fedavg", combine="mean", codec="none", server_optimizer="none
     method = make_method(method, options, model="mlp", dataset="mnist")
     combine, codec = COMBINE.make(combine), UPLOAD_CODEC.make(codec)
     step, w = SERVER_OPTIMIZER.make(server_optimizer), numbers(0)
-    state, memories = step.start(w), {}
+    state, memories, combining = step.start(w), {}, {}
     server = Server(model={"w": w}, state=method.start(w), clients=CLIENTS, lr=0.05)
     for t in range(1, ROUNDS + 1):
         before = server.w.double()
@@ -126,7 +129,8 @@ def played(method="fedavg", combine="mean", codec="none", server_optimizer="none
                 payload, lost = codec.encode(reply.upload, received, memory.codec, streams)
                 memories[k] = Memory(reply.keep, t, codec=lost)
                 tally.add(Upload(k, 10 + k, codec.decode(payload, received, expected, streams)))
-            server = method.aggregate(server, tally.combined({}, None)[0])
+            uploads, _, combining = tally.combined(combining, None)
+            server = method.aggregate(server, uploads)
         w, state = step(before, server.w.double(), state)
         server = server.updated(w=w)
     kept = {f"{k} {name}": v for k, memory in memories.items() for name, v in memory.packed().items()}

@@ -15,7 +15,10 @@ import fedtrip
 from fedtrip.experiment.rules import make_rules
 from fedtrip.families import COMBINE, METHOD, SELECT, SERVER_OPTIMIZER, UPLOAD_CODEC
 
-PARAMETERS = {"topk": "topk:0.1", "trimmed": "trimmed:0.25", "available": "available:0.6"}
+PARAMETERS = {
+    "topk": "topk:0.1", "trimmed": "trimmed:0.25", "available": "available:0.6", "krum": "krum:0",
+    "multikrum": "multikrum:0:2", "clip": "clip:0.1", "centered": "centered:0.1:2",
+}  # fmt: skip
 FAMILIES = (METHOD, UPLOAD_CODEC, COMBINE, SERVER_OPTIMIZER, SELECT)
 RULES = {family.field: [PARAMETERS.get(name, name) for name in family.names()] for family in FAMILIES}
 RULES["upload_codec"].append({"name": "topk:0.1", "feedback": False})

@@ -13,6 +13,8 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
+from fedtrip.errors import UserError
+from fedtrip.families import COMBINE
 from fedtrip.registry import Rule
 from fedtrip.vectors import Vectors
 
@@ -24,8 +26,18 @@ class Combine(Rule):
     is_mean: ClassVar[bool] = False
     """Whether it is the weighted mean, of which there is also a total; no other rule has one."""
 
+    @property
+    def fewest(self) -> int:
+        """How many uploads it needs. A round that has fewer, because clients failed, changes nothing and says why."""
+        return 1
+
     def check(self, clients: int) -> None:
         """Raise `UserError` if the rule cannot work with so many clients a round."""
+        if clients < self.fewest:
+            raise UserError(
+                f"per_round is {clients}, but combine '{COMBINE.complete(self)}' needs {self.fewest} clients in a "
+                f"round; accepted: per_round from {self.fewest}, or a rule that needs fewer"
+            )
 
     def start(self, model: Mapping[str, Tensor]) -> Vectors:
         """What the rule keeps on the server from round to round, before the first one."""

@@ -73,7 +73,7 @@ def one_round(federation: Federation, engine: Engine, state: FederationState, mi
     for exchange in range(federation.method.exchanges):
         server = replace(server, exchange=exchange)
         tally = turn.exchange(server)
-        if not tally.count:  # only simulated faults: the federation waits for the next round
+        if tally is None:  # only simulated faults, or too few uploads: the federation waits for the next round
             server = replace(state.server, round=t)
             break
         server = turn.server_step(server, tally)

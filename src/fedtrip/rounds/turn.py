@@ -63,8 +63,8 @@ class Turn:
         self._received: Vectors = {}
         self._bytes_down = self._bytes_up = self._macs = self._wire_down = self._wire_up = self._absent = 0
 
-    def exchange(self, server: Server) -> Tally:
-        """Send, have the clients work, and add up what they send back."""
+    def exchange(self, server: Server) -> Tally | None:
+        """Send, have the clients work, and add up what they send back; None if the round is to change nothing."""
         method, rules, first = self._federation.method, self._federation.rules, server.exchange == 0
         self._received = self._cut(_as_sent(method.broadcast(server)))
         asked = [k for k in self._chosen if k not in self._refused and (first or k not in self._faults.dropped)]
@@ -80,7 +80,7 @@ class Turn:
         self._used = tuple(job.client for job in jobs if self._take(job, outcomes, expected, tally))
         self._details = RoundDetails(tuple(self._whole(upload, server) for upload in tally.kept) if keep_all else ())
         self._check_enough(tally.count, len(jobs))
-        return tally
+        return tally if self._can_be_combined(tally.count) else None
 
     def _take(self, job: Job, outcomes: Iterator[Outcome], expected: Vectors, tally: Tally) -> bool:
         """Add the next client's upload, if it can be used. None is held here while the next client is at work."""
@@ -141,6 +141,20 @@ class Turn:
         if not used and honest:
             what = "; ".join(sorted(set(self._refused.values())))
             raise RunEnded(f"none of the {jobs} uploads could be used ({what})", self._record(NOT_EVALUATED))
+
+    def _can_be_combined(self, used: int) -> bool:
+        """Whether the rule of combining has as many uploads as it needs; otherwise all are left out, by its name.
+
+        Where clients are away, and not only made to fail, the round is tried again.
+        """
+        needed = self._federation.rules.combine.fewest
+        if 0 < used < needed:
+            why = f"combine '{self._federation.experiment.combine}' needs {needed} uploads in a round; usable: {used}"
+            if self._absent:
+                raise TooFewClients(f"round {self._t}: {why}")
+            self._refused |= dict.fromkeys(self._used, why)
+            self._used = ()
+        return used >= needed
 
     def server_step(self, server: Server, tally: Tally) -> Server:
         """Combine, let the method fold it in, and step."""
