@@ -66,6 +66,11 @@ def server_federation(experiment: Experiment, test: tuple[Inputs, Tensor]) -> Fe
                 "none of them is held out here; accepted: leave it out"
             )
     rules = make_rules(experiment)
+    if rules.attack.poisons:
+        raise UserError(
+            f"attack '{experiment.attack}' changes what clients train on, but the samples of dataset '{NODES}' are the "
+            "nodes' own, which nobody poisons for a simulation; accepted: an attack on uploads, or another dataset"
+        )
     facts = DataFacts(samples=None, clients=experiment.clients, mean=experiment.mean, std=experiment.std or ())
     classes = counted(y_test, y_test, rules.task.targets, None)
     rules.task.check(y_test)

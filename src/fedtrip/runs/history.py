@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedtrip.experiment.description import Experiment
 from fedtrip.rounds.early_stopping import best_round
-from fedtrip.rounds.record import RoundRecord, first_round_reaching
+from fedtrip.rounds.record import ATTACK_SUCCESS, RoundRecord, first_round_reaching
 from fedtrip.tasks.interface import ACCURACY, Goal
 
 if TYPE_CHECKING:
@@ -78,6 +78,13 @@ class History:
     def client_scores(self) -> Mapping[str, Mapping[str, float | int | None]]:
         """How the models served the clients in the last round in which they were asked; empty if they never were."""
         return next((record.client_scores for record in reversed(self.records) if record.client_scores), {})
+
+    @property
+    def attack_success(self) -> float | None:
+        """Mean of an attack's success over the last ten evaluated rounds; None where it is not measured."""
+        scores = [record.scores.get(ATTACK_SUCCESS) for record in self.records]
+        last = [score for score in scores if score is not None][-LAST_ROUNDS:]
+        return sum(last) / len(last) if last else None
 
     @property
     def best_score(self) -> float | None:
