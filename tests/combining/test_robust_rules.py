@@ -178,16 +178,16 @@ def test_too_few_clients_are_refused_by_name(rule, fewest):
 @pytest.mark.parametrize(
     ("rule", "told"),
     [
-        ("krum:-1", "combine 'krum:-1': f .* -1"),
-        ("krum:1.5", "combine 'krum:1.5': f "),
-        ("multikrum:1:0", "combine 'multikrum:1:0': m "),
-        ("clip:0", "combine 'clip:0': c "),
-        ("clip:nan", "combine 'clip:nan': c "),
-        ("centered:1:6", "combine 'centered:1:6': iterations "),
-        ({"name": "centered", "iterations": 0}, "combine 'centered': iterations "),
-        ("geometric:0", "combine 'geometric:0': iterations "),
-        ({"name": "geometric", "nu": 0}, "combine 'geometric': nu "),
-        ({"name": "geometric", "nu": math.inf}, "combine 'geometric': nu "),
+        ("krum:-1", "combine 'krum:-1': option 'f' is -1"),
+        ("krum:1.5", "combine 'krum:1.5': option 'f' is"),
+        ("multikrum:1:0", "combine 'multikrum:1:0': option 'm' is"),
+        ("clip:0", "combine 'clip:0': option 'c' is"),
+        ("clip:nan", "combine 'clip:nan': option 'c' is"),
+        ("centered:1:6", "combine 'centered:1:6': option 'iterations' is"),
+        ({"name": "centered", "iterations": 0}, "combine 'centered': option 'iterations' is"),
+        ("geometric:0", "combine 'geometric:0': option 'iterations' is"),
+        ({"name": "geometric", "nu": 0}, "combine 'geometric': option 'nu' is"),
+        ({"name": "geometric", "nu": math.inf}, "combine 'geometric': option 'nu' is"),
     ],
 )
 def test_bad_options_are_refused_by_name(rule, told):

@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedtrip.families import COMBINE, METHOD, OPTIMIZER, SERVER_OPTIMIZER, UPLOAD_CODEC
+from fedtrip.attacks.alie import hidden_zeta
+from fedtrip.attacks.interface import View
+from fedtrip.families import ATTACK, COMBINE, METHOD, OPTIMIZER, SERVER_OPTIMIZER, UPLOAD_CODEC
 from fedtrip.layout import Layout, Part
 from fedtrip.methods.interface import Batch, Hidden, Memory, Server, Upload, make_method
 from fedtrip.optimizers._clip import read_clip
@@ -156,6 +158,13 @@ def mean_of_rows():
     return state_sha256(COMBINE.make("mean")({"w": numbers(5, shape=(3, SIZE)).double() / 3}, weights, {}, None)[0])
 
 
+def lied(name):
+    """What an attacker makes up."""
+    attack, honest = ATTACK.make(f"{name}:0.5"), numbers(11, shape=(4, SIZE)).double() / 3
+    made = attack.crafted(numbers(12).double() / 3, View(6, 2, honest), np.random.Generator(np.random.PCG64(5)))
+    return state_sha256({"made": made})
+
+
 def clipped():
     vector = numbers(4)
     read_clip("0.7").cut(vector)
@@ -191,6 +200,8 @@ def digests():
         **{f"optimizer {name}": stepped(name) for name in OPTIMIZER.names() if name != "sgd"},  # torch's own kernel
         "mean of rows": mean_of_rows(),
         "clip": clipped(),
+        **{f"attack {name}": lied(name) for name in ATTACK.names() if ATTACK.find(name).crafts},
+        "quantiles": [hidden_zeta(n, m) for n in range(1, 40) for m in range(1, n)],
         **{f"task {name}": scored(name) for name in TASKS},
         "control": state_sha256({"fused": torch.add(x, y, alpha=0.4)}),
         "torch": torch.backends.cpu.get_cpu_capability(),

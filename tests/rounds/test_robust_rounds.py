@@ -73,6 +73,20 @@ def test_where_a_client_is_away_the_round_is_one_that_too_few_answered():
         one_round(made, Away(made), initial_state(made, ClientStore()), min_clients=1)
 
 
+@pytest.mark.parametrize(
+    ("combine", "further"),
+    [("median", 0), ("clip", 5), ("krum:1", 10), ("multikrum:1", 10), ("centered:1:2", 15), ("geometric:4", 45)],
+)
+def test_what_a_rule_costs_is_counted(combine, further):
+    """For each number of w: ‖Δ‖² of 5 clients; 5·4/2 distances; 2 norms and 1 sum more; 5 norms and 4 sums."""
+    made, plain = federation(combine), federation("mean")
+    with torch.random.fork_rng(devices=[]):
+        macs = [
+            one_round(one, SerialEngine(one), initial_state(one, ClientStore())).record.macs for one in (made, plain)
+        ]
+    assert macs[0] - macs[1] == further * sum(p.numel() for p in made.module.parameters())
+
+
 def test_too_few_clients_are_refused_before_anything_is_computed():
     with pytest.raises(fedtrip.UserError, match="per_round is 5, but combine 'krum:2' needs 7"):
         federation("krum:2")

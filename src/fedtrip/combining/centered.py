@@ -33,6 +33,9 @@ class Centered(Combine):
     iterations: Annotated[int, Field(ge=1, le=5)] = 1
     """how often the centre is moved in a round"""
 
+    def further_operations(self, clients: int) -> int:
+        return (2 * self.iterations - 1) * clients
+
     def __call__(
         self,
         differences: Mapping[str, Tensor],

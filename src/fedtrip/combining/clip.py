@@ -29,6 +29,9 @@ class NormClip(Combine):
     c: Annotated[float, Field(gt=0)] = 1.0
     """c, the largest norm of a client's difference in each vector; inf clips nothing"""
 
+    def further_operations(self, clients: int) -> int:
+        return clients
+
     def __call__(
         self,
         differences: Mapping[str, Tensor],

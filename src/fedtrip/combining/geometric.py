@@ -39,6 +39,9 @@ class Geometric(Combine):
     nu: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1e-5
     """ν, the distance below which a client weighs no more"""
 
+    def further_operations(self, clients: int) -> int:
+        return (2 * self.iterations + 1) * clients
+
     def __call__(
         self,
         differences: Mapping[str, Tensor],

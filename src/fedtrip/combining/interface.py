@@ -39,6 +39,10 @@ class Combine(Rule):
                 f"round; accepted: per_round from {self.fewest}, or a rule that needs fewer"
             )
 
+    def further_operations(self, clients: int) -> int:
+        """Multiply-adds for each number of an upload beside one a client, which every rule has; comparisons are none."""
+        return 0
+
     def start(self, model: Mapping[str, Tensor]) -> Vectors:
         """What the rule keeps on the server from round to round, before the first one."""
         return {}

@@ -34,6 +34,9 @@ class Krum(Combine):
     def fewest(self) -> int:
         return fewest_for(self.f)
 
+    def further_operations(self, clients: int) -> int:
+        return clients * (clients - 1) // 2
+
     def __call__(
         self,
         differences: Mapping[str, Tensor],

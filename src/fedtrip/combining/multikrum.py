@@ -39,6 +39,9 @@ class MultiKrum(Combine):
     def fewest(self) -> int:
         return max(fewest_for(self.f), (self.m or 0) + self.f)
 
+    def further_operations(self, clients: int) -> int:
+        return clients * (clients - 1) // 2
+
     def __call__(
         self,
         differences: Mapping[str, Tensor],

@@ -192,6 +192,7 @@ class Turn:
         """Combine, let the method fold it in, and step."""
         rules, seed = self._federation.rules, self._federation.experiment.seed
         rng = stream(seed, "combining", self._t, server.exchange)
+        self._macs += rules.combine.further_operations(tally.count) * tally.numbers
         uploads, buffers, combining = tally.combined(part_of(server.state, COMBINING), rng)
         if self._travelling:  # what never travels is on the server as it was in the beginning
             totals = self._travelling.whole(uploads.totals, {"w": uploads.count * server.w.double()}, {})
