@@ -40,7 +40,7 @@ class Combine(Rule):
             )
 
     def further_operations(self, clients: int) -> int:
-        """Multiply-adds for each number of an upload beside one a client, which every rule has; comparisons are none."""
+        """Multiply-adds for each number of an upload, beside one a client that every rule has; comparisons are none."""
         return 0
 
     def start(self, model: Mapping[str, Tensor]) -> Vectors:

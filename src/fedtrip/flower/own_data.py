@@ -78,6 +78,7 @@ def server_federation(experiment: Experiment, test: tuple[Inputs, Tensor]) -> Fe
     dataset = _dataset(experiment, sliced(x_test, slice(0)), y_test[:0], x_test, y_test, classes)
     module, dataset = _module(experiment, rules, dataset)
     whole = complete(experiment, rules, facts, decide_for(experiment, rules, module, dataset))
+    rules.attack.check(dataset.inputs, dataset.classes, whole.clients - whole.unseen_clients)
     return Federation(whole, dataset, EverySample(whole.clients, 0), module, rules)
 
 
