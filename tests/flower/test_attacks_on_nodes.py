@@ -26,7 +26,8 @@ def test_the_same_bits_as_on_one_machine(rules, tmp_path):
     expected, reference = all_rounds(federation, SerialEngine(federation))
     assert same(model, reference)
     assert [(r.scores, r.refused) for r in records] == [(r.scores, {}) for r in expected]
-    assert not same(model, all_rounds(federation_of(**{**rules, "attack": "none"}), SerialEngine(federation))[1])
+    honest = federation_of(**{**rules, "attack": "none"})
+    assert not same(model, all_rounds(honest, SerialEngine(honest))[1])
 
 
 def test_a_node_s_own_samples_are_never_poisoned():
