@@ -22,6 +22,7 @@ ORDER: dict[str, dict[str, str]] = {
         "Choosing a method": "choosing.md",
         "Every method, measured": "evidence.md",
         "Tuning fairly": "tuning.md",
+        "Clients that lie": "robustness.md",
         "Adding a method": "add-a-method.md",
         "Recipes": "recipes.md",
         "Privacy": "privacy.md",

@@ -72,6 +72,8 @@ TOGETHER = {
     "topk, trimmed": {"method": "fedtrip", "upload_codec": "topk:0.5", "combine": "trimmed:0.25", "select": "weighted"},
     "no feedback": {"method": "mimelite", "upload_codec": {"name": "topk:0.2", "feedback": False}},
     "come and go": {"method": "moon", "select": "available:0.6", "server_optimizer": "yogi", "combine": "median"},
+    "liars": {"method": "fedavg", "attack": "backdoor:0.3", "upload_codec": "int8", "combine": "centered:0.5"},
+    "colluders": {"method": "fedtrip", "attack": "alie:0.3", "combine": "krum:0"},
     "adam, clipped": {"method": "fedprox", "optimizer": "adam", "clip": "gradient:1", "lr_schedule": "cosine"},
 }
 """Rules of all families together: a sample of the product of `make cross`."""

@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedtrip.families import COMBINE, METHOD, OPTIMIZER, SERVER_OPTIMIZER, UPLOAD_CODEC
+from fedtrip.attacks.alie import hidden_zeta
+from fedtrip.attacks.interface import View
+from fedtrip.families import ATTACK, COMBINE, METHOD, OPTIMIZER, SERVER_OPTIMIZER, UPLOAD_CODEC
 from fedtrip.layout import Layout, Part
 from fedtrip.methods.interface import Batch, Hidden, Memory, Server, Upload, make_method
 from fedtrip.optimizers._clip import read_clip
@@ -23,7 +25,10 @@ from fedtrip.vectors import state_sha256
 
 SIZE, CLIENTS, ROUNDS = 1003, 5, 4
 SAMPLES, FEATURES, CLASSES, UNITS = 9, 37, 11, 13
-PARAMETERS = {"topk": "topk:0.1", "trimmed": "trimmed:0.25"}
+PARAMETERS = {
+    "topk": "topk:0.1", "trimmed": "trimmed:0.25", "krum": "krum:0", "multikrum": "multikrum:0:2",
+    "centered": "centered:0.5:2", "clip": "clip:0.5",
+}  # fmt: skip
 STUDY = [
     f"fedtrip.paper.study_rules:{name}"
     for name in ("AnnealedXi", "ConstantXi", "GapXi", "InverseGapNorm", "GapNorm")
@@ -110,7 +115,7 @@ def played(method="fedavg", combine="mean", codec="none", server_optimizer="none
     method = make_method(method, options, model="mlp", dataset="mnist")
     combine, codec = COMBINE.make(combine), UPLOAD_CODEC.make(codec)
     step, w = SERVER_OPTIMIZER.make(server_optimizer), numbers(0)
-    state, memories = step.start(w), {}
+    state, memories, combining = step.start(w), {}, {}
     server = Server(model={"w": w}, state=method.start(w), clients=CLIENTS, lr=0.05)
     for t in range(1, ROUNDS + 1):
         before = server.w.double()
@@ -126,7 +131,8 @@ def played(method="fedavg", combine="mean", codec="none", server_optimizer="none
                 payload, lost = codec.encode(reply.upload, received, memory.codec, streams)
                 memories[k] = Memory(reply.keep, t, codec=lost)
                 tally.add(Upload(k, 10 + k, codec.decode(payload, received, expected, streams)))
-            server = method.aggregate(server, tally.combined({}, None)[0])
+            uploads, _, combining = tally.combined(combining, None)
+            server = method.aggregate(server, uploads)
         w, state = step(before, server.w.double(), state)
         server = server.updated(w=w)
     kept = {f"{k} {name}": v for k, memory in memories.items() for name, v in memory.packed().items()}
@@ -150,6 +156,13 @@ def stepped(name):
 def mean_of_rows():
     weights = torch.tensor([0.3, 0.5, 0.2], dtype=torch.float64)
     return state_sha256(COMBINE.make("mean")({"w": numbers(5, shape=(3, SIZE)).double() / 3}, weights, {}, None)[0])
+
+
+def lied(name):
+    """What an attacker makes up."""
+    attack, honest = ATTACK.make(f"{name}:0.5"), numbers(11, shape=(4, SIZE)).double() / 3
+    made = attack.crafted(numbers(12).double() / 3, View(6, 2, honest), np.random.Generator(np.random.PCG64(5)))
+    return state_sha256({"made": made})
 
 
 def clipped():
@@ -187,6 +200,8 @@ def digests():
         **{f"optimizer {name}": stepped(name) for name in OPTIMIZER.names() if name != "sgd"},  # torch's own kernel
         "mean of rows": mean_of_rows(),
         "clip": clipped(),
+        **{f"attack {name}": lied(name) for name in ATTACK.names() if ATTACK.find(name).crafts},
+        "quantiles": [hidden_zeta(n, m) for n in range(1, 40) for m in range(1, n)],
         **{f"task {name}": scored(name) for name in TASKS},
         "control": state_sha256({"fused": torch.add(x, y, alpha=0.4)}),
         "torch": torch.backends.cpu.get_cpu_capability(),

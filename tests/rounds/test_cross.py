@@ -15,11 +15,17 @@ import fedtrip
 from fedtrip.experiment.rules import make_rules
 from fedtrip.families import COMBINE, METHOD, SELECT, SERVER_OPTIMIZER, UPLOAD_CODEC
 
-PARAMETERS = {"topk": "topk:0.1", "trimmed": "trimmed:0.25", "available": "available:0.6"}
+PARAMETERS = {
+    "topk": "topk:0.1", "trimmed": "trimmed:0.25", "available": "available:0.6", "krum": "krum:0",
+    "multikrum": "multikrum:0:2", "clip": "clip:0.1", "centered": "centered:0.1:2",
+}  # fmt: skip
 FAMILIES = (METHOD, UPLOAD_CODEC, COMBINE, SERVER_OPTIMIZER, SELECT)
 RULES = {family.field: [PARAMETERS.get(name, name) for name in family.names()] for family in FAMILIES}
 RULES["combine"].remove("private")  # refuses a model with BatchNorm: see tests/combining/test_private.py
 RULES["upload_codec"].append({"name": "topk:0.1", "feedback": False})
+RULES["attack"] = [f"{name}:0.3" for name in ("signflip", "labelflip", "gaussian", "alie", "ipm")]
+RULES["attack"].insert(0, "none")
+"""attacks that leave every upload usable; a backdoor needs images"""
 PER_ROUND, SIZES, BATCH = 5, (12, 18, 12, 24, 6, 18, 12), 6  # unequal, or FedNova is FedAvg
 MODULE = made(lambda: Net(nn.BatchNorm1d(5), nn.Tanh()))
 W = sum(p.numel() for p in MODULE.parameters())
@@ -188,7 +194,7 @@ def test_the_same_bits_with_workers_and_after_a_resumption(tmp_path):
 @pytest.mark.parametrize("method", RULES["method"])
 def test_the_whole_product(method):
     """Every combination of all families: it runs, or a pair in it is refused by name."""
-    others = [field for field in RULES if field != "method"]
+    others = [field for field in RULES if field not in ("method", "attack")]  # attacks: in the pairs
     for rules in itertools.product(*(RULES[field] for field in others)):
         row = {"method": method, **dict(zip(others, rules, strict=True))}
         told = refusal(row)

@@ -29,17 +29,31 @@ class OneLies(SerialEngine):
             yield outcome
 
 
-@pytest.mark.parametrize("combine", ["median", "trimmed:0.2", "mean"])
-@pytest.mark.parametrize("method", ["fedavg", "fedtrip", "slowmo"])
-def test_one_client_cannot_move_the_statistics(combine, method):
+def after_a_round(combine, method):
     setting = normalised(per_round=5)
     experiment = setting.experiment(method).but(combine=combine)
     federation = prepare(experiment, model=setting.module, data=setting.data)
     engine, state = OneLies(federation), initial_state(federation, ClientStore())
     with torch.random.fork_rng(devices=[]):
-        after = one_round(federation, engine, state).server.model
+        return engine, state.server.model, one_round(federation, engine, state).server.model
+
+
+@pytest.mark.parametrize("combine", ["median", "trimmed:0.2", "krum:1", "multikrum:1", "mean"])
+@pytest.mark.parametrize("method", ["fedavg", "fedtrip", "slowmo"])
+def test_one_client_cannot_move_the_statistics(combine, method):
+    engine, _, after = after_a_round(combine, method)
     for name in ("buffers", "counters"):
         sent = torch.stack([upload[name] for upload in engine.honest])
         inside = bool(((sent.amin(0) <= after[name]) & (after[name] <= sent.amax(0))).all())
         assert inside == (combine != "mean"), name
     assert bool((after["w"].abs() < 10).all()) == (combine != "mean")
+
+
+@pytest.mark.parametrize("combine", ["clip:0.5", "centered:0.5"])
+def test_clipped_no_vector_moves_by_more_than_c(combine):
+    engine, before, after = after_a_round(combine, "fedavg")
+    for name in ("w", "buffers"):
+        moved = (after[name].double() - before[name].double()).norm()
+        assert 0 < moved < 0.5 + 1e-6, name
+    sent = torch.stack([upload["counters"] for upload in engine.honest])
+    assert bool(((sent.amin(0) <= after["counters"]) & (after["counters"] <= sent.amax(0))).all())

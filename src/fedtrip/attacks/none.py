@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedtrip.attacks.interface import Attack, Faults
+from fedtrip.attacks.interface import Attack
 
 
 @dataclass(frozen=True)
@@ -13,6 +12,3 @@ class NoAttack(Attack):
     """every client answers, and sends what it computed"""
 
     title = "all clients are honest and answer"
-
-    def faults(self, seed: int, t: int, chosen: Sequence[int]) -> Faults:
-        return Faults()

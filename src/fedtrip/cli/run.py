@@ -267,6 +267,7 @@ def _print_summary(summary: dict[str, Any], goal: Goal, where: Path) -> None:
         f"final {goal.score}": shown("final_score") + "  (mean of the last 10 evaluated rounds)",
         "final model": shown("final_model_score") + f"  ({goal.score} of the final model, after {after})",
         f"best {goal.score}": shown("best_score"),
+        **({"attack success": f"{summary['attack_success']:.2%}"} if "attack_success" in summary else {}),
         **_of_clients(summary, goal),
         "traffic": f"{summary['megabytes']:.2f} MB, all clients, down and up",
         "computing": f"{summary['gmacs_total']:.2f} GMACs, all clients, forward and backward",

@@ -13,6 +13,8 @@ from typing import ClassVar, Self
 import numpy as np
 from torch import Tensor
 
+from fedtrip.errors import UserError
+from fedtrip.families import COMBINE
 from fedtrip.registry import Rule
 from fedtrip.vectors import Vectors
 
@@ -42,8 +44,6 @@ class Combine(Rule):
     is_private: ClassVar[bool] = False
     """Whether it promises differential privacy: then nothing may leave the clients beside w, and who takes part is
     drawn client by client."""
-    needs_uploads: ClassVar[bool] = True
-    """Whether a round that nobody sent anything in leaves the model as it is."""
 
     def as_planned(self, plan: Plan) -> Self:
         """The rule with what follows from the plan filled in; raises `UserError` if it cannot be."""
@@ -60,8 +60,23 @@ class Combine(Rule):
         del rounds, plan, spent
         return None
 
+    @property
+    def fewest(self) -> int:
+        """How many uploads it needs. A round that has fewer, because clients failed, changes nothing and says why; with
+        0 there is a step even if nobody sent anything."""
+        return 1
+
     def check(self, clients: int) -> None:
         """Raise `UserError` if the rule cannot work with so many clients a round."""
+        if clients < self.fewest:
+            raise UserError(
+                f"per_round is {clients}, but combine '{COMBINE.complete(self)}' needs {self.fewest} clients in a "
+                f"round; accepted: per_round from {self.fewest}, or a rule that needs fewer"
+            )
+
+    def further_operations(self, clients: int) -> int:
+        """Multiply-adds for each number of an upload, beside one a client that every rule has; comparisons are none."""
+        return 0
 
     def start(self, model: Mapping[str, Tensor]) -> Vectors:
         """What the rule keeps on the server from round to round, before the first one."""

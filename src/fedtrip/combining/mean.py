@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
+from fedtrip.combining._rows import weighted_sum
 from fedtrip.combining.interface import Combine
-from fedtrip.vectors import Vectors, axpy
+from fedtrip.vectors import Vectors
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,5 @@ class Mean(Combine):
         state: Vectors,
         rng: np.random.Generator,
     ) -> tuple[Vectors, Vectors]:
-        combined: Vectors = {}
-        for name, matrix in differences.items():
-            combined[name] = torch.zeros_like(matrix[0])
-            for weight, row in zip(weights.tolist(), matrix, strict=True):
-                axpy(combined[name], weight, row)
-        return combined, state
+        shares = weights.tolist()
+        return {name: weighted_sum(matrix, shares) for name, matrix in differences.items()}, state

@@ -13,11 +13,12 @@ from pydantic import Field
 from torch import Tensor
 
 from fedtrip.combining import _accounting
+from fedtrip.combining._rows import length, shrinking
 from fedtrip.combining.interface import Combine, Plan
 from fedtrip.errors import UserError
 from fedtrip.fixed_math import exp
 from fedtrip.randomness import normals
-from fedtrip.vectors import Vectors, axpy, norm
+from fedtrip.vectors import Vectors, axpy
 
 STEP, SHARE = 0.2, 0.5
 """How fast C follows, and the share of the clients that it is to leave as they are."""
@@ -47,7 +48,6 @@ class Private(Combine):
     title = "client-level differential privacy: clipped, with equal weights, and with noise"
     parameter = "noise"
     is_private: ClassVar[bool] = True
-    needs_uploads: ClassVar[bool] = False
 
     noise: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """z, the noise's standard deviation in units of C (default: the smallest that keeps to `epsilon`)"""
@@ -63,6 +63,13 @@ class Private(Combine):
     """σ_b, the noise on the number of clients below C (default: m/20); only with `adaptive`"""
     planned: Annotated[int, Field(ge=1)] | None = None
     """m, what the sum is divided by (default: per_round)"""
+
+    @property
+    def fewest(self) -> int:
+        return 0
+
+    def further_operations(self, clients: int) -> int:
+        return clients + 1
 
     def as_planned(self, plan: Plan) -> Self:
         if self.noise is not None and self.epsilon is not None:
@@ -138,9 +145,8 @@ class Private(Combine):
         assert not others, "what leaves beside w would have no noise"
         total, below = torch.zeros(matrix.shape[1], dtype=torch.float64), 0.0
         for row in matrix:
-            length = norm(row)
-            axpy(total, min(1.0, clip / length) if length else 0.0, row)
-            below += (length <= clip) - SHARE
+            axpy(total, shrinking(row, clip), row)
+            below += (length(row) <= clip) - SHARE
         if self.noise:
             axpy(total, self.noise_on_sum * clip, torch.from_numpy(normals(rng, len(total))))
         combined = {name: total.div_(self.planned)}

@@ -81,7 +81,8 @@ def columns(rows: Sequence[Row], *, every: bool = False) -> list[Column]:
         Entry("trials", lambda row: row.trials),
     )
     variant = Column("variant", lambda row: row.variant, lambda row: row.variant, names, importance=9)
-    made = [variant, *_to_target(rows), _final_score(rows), *_clients(rows), *_costs(rows), *_further_costs(rows)]
+    scores = [_final_score(rows), *_attack(rows), *_clients(rows)]
+    made = [variant, *_to_target(rows), *scores, *_costs(rows), *_further_costs(rows)]
     return [column for column in made if column.is_shown or every]
 
 
@@ -133,6 +134,23 @@ def _final_score(rows: Sequence[Row]) -> Column:
         note=f"Final {name}: mean of the last {LAST_ROUNDS} evaluated rounds.",
         importance=6,
     )
+
+
+def _attack(rows: Sequence[Row]) -> list[Column]:
+    """How far an attack got; nothing where none measures it."""
+    if all(row.attack_success is None for row in rows):
+        return []
+    return [
+        Column(
+            "attack success %",
+            lambda row: "–" if row.attack_success is None else _spread(row.attack_success, 2, scale=100),
+            lambda row: LAST_FIRST if row.attack_success is None else row.attack_success.mean,
+            (an_estimate("attack_success", lambda row: row.attack_success),),
+            note="Attack success: share of the attack's changed test samples that are called what it wants, mean of "
+            f"the last {LAST_ROUNDS} evaluated rounds.",
+            importance=5,
+        )
+    ]
 
 
 def _clients(rows: Sequence[Row]) -> list[Column]:

@@ -109,6 +109,8 @@ class Row:
     """what a client keeps between its rounds, at most"""
     device_seconds: Estimate | None
     """an estimate for the device that was described, to target; see `fedtrip.comparison.client_device`"""
+    attack_success: Estimate | None = None
+    """how far an attack got that measures it"""
     client_scores: Mapping[str, Mapping[str, Estimate | None]] = field(default_factory=dict)
     """how the final `global` (and `personal`) models serve the clients, where they were asked: mean, worst_tenth and
     unseen of the goal's score"""
@@ -156,6 +158,7 @@ def summarise(
                 device_seconds=None
                 if device is None
                 else estimate([device.seconds(run.records[:n]) for run, n in zip(runs, needed, strict=True)]),
+                attack_success=_attack_success(runs),
                 client_scores=_client_scores(runs),
             )
         )
@@ -178,6 +181,12 @@ def _final_score(runs: Sequence[History]) -> Estimate | None:
     worst = 0.0 if runs[0].goal.is_share and runs[0].goal.higher_is_better else None
     scores = [worst if run.final_score is None else run.final_score for run in runs]
     found = [score for score in scores if score is not None]
+    return estimate(found) if len(found) == len(runs) else None
+
+
+def _attack_success(runs: Sequence[History]) -> Estimate | None:
+    """How far the attack got in each run; None if one does not say."""
+    found = [run.attack_success for run in runs if run.attack_success is not None]
     return estimate(found) if len(found) == len(runs) else None
 
 

@@ -138,7 +138,7 @@ class Experiment(BaseModel):
     server_optimizer: Annotated[Choice, RuleOf(SERVER_OPTIMIZER)] = Choice("none")
     """how the server steps towards what was combined"""
     attack: Annotated[Choice, RuleOf(ATTACK)] = Choice("none")
-    """simulated faulty clients"""
+    """simulated faulty or hostile clients"""
     validation: Share = 0.0
     """share of the training set on which nobody trains, to tune and to stop early by"""
     validation_at: Literal["server", "clients"] = "server"

@@ -56,6 +56,12 @@ class Federation:
         """The method, the rule that most of the work is about."""
         return self.rules.method
 
+    @property
+    def attackers(self) -> frozenset[int]:
+        """The clients that attack, a function of the seed alone; of those that take part."""
+        experiment = self.experiment
+        return self.rules.attack.attackers(experiment.seed, experiment.clients - experiment.unseen_clients)
+
     def in_detail(self) -> Federation:
         """The same with a task that knows every score."""
         return replace(self, rules=replace(self.rules, task=self.rules.task.in_detail()))
@@ -117,6 +123,7 @@ def prepare(
     whole = completed.but(
         model=model_name, dataset=PYTHON + given.sha256() if data is not None else _absolute(experiment.dataset)
     )
+    rules.attack.check(dataset.inputs, dataset.classes, whole.clients - whole.unseen_clients)
     sets = sample_sets(whole, dataset)
     _check_last_batches(whole, sets.partition, module, dataset.inputs)
     return Federation(whole, dataset, sets.partition, module, rules, sets.held_out)

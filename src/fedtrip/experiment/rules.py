@@ -128,6 +128,11 @@ def _check_together(rules: Rules, experiment: Experiment) -> None:
             f"method '{name}' compares the probabilities of classes, which task '{experiment.task}' does not have; "
             "accepted: another method"
         )
+    if rules.attack.poisons and not isinstance(rules.task, Classification):
+        raise UserError(
+            f"attack '{experiment.attack}' changes the classes of samples, which task '{experiment.task}' does not "
+            "have; accepted: task classification, or another attack"
+        )
     if method.replaces_loss and not (type(rules.task) is Classification and rules.task.is_plain):
         raise UserError(
             f"method '{name}' trains on its own form of the cross entropy, in place of the loss of task "

@@ -67,6 +67,11 @@ def server_federation(experiment: Experiment, test: tuple[Inputs, Tensor]) -> Fe
                 "none of them is held out here; accepted: leave it out"
             )
     rules = make_rules(experiment)
+    if rules.attack.poisons:
+        raise UserError(
+            f"attack '{experiment.attack}' changes what clients train on, but the samples of dataset '{NODES}' are the "
+            "nodes' own, which nobody poisons for a simulation; accepted: an attack on uploads, or another dataset"
+        )
     facts = DataFacts(samples=None, clients=experiment.clients, mean=experiment.mean, std=experiment.std or ())
     classes = counted(y_test, y_test, rules.task.targets, None)
     rules.task.check(y_test)
@@ -75,6 +80,7 @@ def server_federation(experiment: Experiment, test: tuple[Inputs, Tensor]) -> Fe
     module, dataset = _module(experiment, rules, dataset)
     check_private(experiment, rules, module)
     whole, rules = complete(experiment, rules, facts, decide_for(experiment, rules, module, dataset))
+    rules.attack.check(dataset.inputs, dataset.classes, whole.clients - whole.unseen_clients)
     return Federation(whole, dataset, EverySample(whole.clients, 0), module, rules)
 
 

@@ -13,7 +13,7 @@ from fedtrip.methods.interface import Server
 from fedtrip.randomness import stream
 from fedtrip.rounds.client_scores import ClientScores, client_scores
 from fedtrip.rounds.early_stopping import BestSoFar
-from fedtrip.rounds.record import RoundRecord, first_round_reaching
+from fedtrip.rounds.record import ATTACK_SUCCESS, RoundRecord, first_round_reaching
 from fedtrip.rounds.state import FederationState, RoundDetails, RoundDone, RunPaused, TooFewClients
 from fedtrip.rounds.turn import Evaluation, Turn
 from fedtrip.training.workbench import Question
@@ -73,7 +73,7 @@ def one_round(federation: Federation, engine: Engine, state: FederationState, mi
     for exchange in range(federation.method.exchanges):
         server = replace(server, exchange=exchange)
         tally = turn.exchange(server)
-        if not tally.count and federation.rules.combine.needs_uploads:  # it waits for the next round
+        if tally is None:  # only simulated faults, or too few uploads: the federation waits for the next round
             server = replace(state.server, round=t)
             break
         server = turn.server_step(server, tally)
@@ -99,11 +99,21 @@ def _evaluation(
     clients: dict[str, ClientScores] = {}
     if t % experiment.eval_every == 0 or is_last:
         (sums,) = engine.score([Question(server.model)])
-        scores = task.scores(sums, len(federation.dataset.y_test))
+        scores = {**task.scores(sums, len(federation.dataset.y_test)), **_attack_success(federation, engine, server)}
         validation = _validation(federation, engine, server)
     if experiment.eval_clients is not None and (t % experiment.eval_clients == 0 or is_last):
         clients = client_scores(federation, engine, state, server.model, turn.memories)
     return Evaluation(scores, validation, clients)
+
+
+def _attack_success(federation: Federation, engine: Engine, server: Server) -> dict[str, float]:
+    """The share of an attack's probe, changed test samples, that the model calls what the attack wants."""
+    attack = federation.rules.attack
+    probed = int(attack.probed(federation.dataset.y_test).sum()) if attack.probes else 0
+    if not probed:
+        return {}
+    (sums,) = engine.score([Question(server.model, part="probe")])
+    return {ATTACK_SUCCESS: federation.rules.task.scores(sums, probed)["accuracy"]}
 
 
 def _validation(federation: Federation, engine: Engine, server: Server) -> dict[str, float]:

@@ -10,6 +10,9 @@ from typing import Any
 from fedtrip.experiment.description import LARGEST
 from fedtrip.tasks.interface import Goal
 
+ATTACK_SUCCESS = "attack_success"
+"""The name of the score that says how far an attack got, beside the task's."""
+
 
 @dataclass(frozen=True)
 class RoundRecord:
@@ -17,7 +20,8 @@ class RoundRecord:
 
     round: int
     scores: Mapping[str, float | None]
-    """the task's scores on the whole test set, by name; None where one is not finite, empty if it was not evaluated"""
+    """the task's scores on the whole test set, by name, and the success of an attack that measures it; None where one
+    is not finite, empty if it was not evaluated"""
     clients: tuple[int, ...]
     """the chosen clients"""
     bytes_down: int = 0

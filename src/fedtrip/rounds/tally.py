@@ -38,6 +38,8 @@ class Tally:
         self._plain_sums: Vectors = {}
         self._counters: Tensor | None = None
         self._weights: list[float] = []
+        self.numbers = sum(expected[name].numel() for name in self._means)
+        """how many numbers of each upload are combined"""
         self.count = 0
         """how many uploads there are"""
         self.kept: list[Upload] = []

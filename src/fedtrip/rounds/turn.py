@@ -14,6 +14,7 @@ from fedtrip.experiment.federation import Federation
 from fedtrip.methods.interface import Memory, Server, Upload
 from fedtrip.printable import one_line
 from fedtrip.randomness import stream
+from fedtrip.rounds.attackers import Attackers
 from fedtrip.rounds.check import check_it_is_as_said, reason_to_refuse
 from fedtrip.rounds.record import RoundRecord, finite_scores
 from fedtrip.rounds.state import (
@@ -29,7 +30,7 @@ from fedtrip.rounds.state import (
 )
 from fedtrip.rounds.tally import Tally
 from fedtrip.training.client import Job, Outcome, codec_streams
-from fedtrip.vectors import Vectors, is_finite, size_in_bytes
+from fedtrip.vectors import Vectors, copied, is_finite, size_in_bytes
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,17 @@ class Turn:
         self._details = RoundDetails(())
         self._refused: dict[int, str] = {}
         self._received: Vectors = {}
+        self._reference: Vectors = {}
+        """what the clients were sent last under each name in this round: what their differences are to"""
+        self._waiting: list[tuple[Upload, Memory]] = []
+        """what clients sent while attackers wait for all of it, and the memories that belong to it"""
         self._bytes_down = self._bytes_up = self._macs = self._wire_down = self._wire_up = self._absent = 0
 
-    def exchange(self, server: Server) -> Tally:
-        """Send, have the clients work, and add up what they send back."""
+    def exchange(self, server: Server) -> Tally | None:
+        """Send, have the clients work, and add up what they send back; None if the round is to change nothing."""
         method, rules, first = self._federation.method, self._federation.rules, server.exchange == 0
         self._received = self._cut(_as_sent(method.broadcast(server)))
+        self._reference = {**self._reference, **self._received}
         asked = [k for k in self._chosen if k not in self._refused and (first or k not in self._faults.dropped)]
         jobs = [
             Job(client, self._t, server.exchange, self._received, self._memories[client])
@@ -75,24 +81,47 @@ class Turn:
         ]
         self._bytes_down += len(asked) * size_in_bytes(self._received)
         expected, keep_all = self._cut(method.expected(server)), self._t in self._federation.experiment.snapshot
-        tally = Tally(method, rules.combine, self._received, expected, keep_all=keep_all)
-        outcomes = self._engine.work(jobs)
-        self._used = tuple(job.client for job in jobs if self._take(job, outcomes, expected, tally))
+        tally = Tally(method, rules.combine, self._reference, expected, keep_all=keep_all)
+        outcomes, present = self._engine.work(jobs), [job.client for job in jobs]
+        attackers = Attackers.among(present, self._federation, self._t, server.exchange, self._reference, expected)
+        used = [job.client for job in jobs if self._take(job, outcomes, expected, attackers, tally)]
+        self._used = (*used, *self._take_waiting(attackers, expected, tally))
         self._details = RoundDetails(tuple(self._whole(upload, server) for upload in tally.kept) if keep_all else ())
         self._check_enough(tally.count, len(jobs))
-        return tally
+        return tally if self._can_be_combined(tally.count) else None
 
-    def _take(self, job: Job, outcomes: Iterator[Outcome], expected: Vectors, tally: Tally) -> bool:
-        """Add the next client's upload, if it can be used. None is held here while the next client is at work."""
+    def _take(
+        self, job: Job, outcomes: Iterator[Outcome], expected: Vectors, attackers: Attackers, tally: Tally
+    ) -> bool:
+        """Add the next client's upload, if it can be used. None is held here while the next client is at work, unless
+        attackers wait for all of them."""
         outcome = next(outcomes)
         if outcome.client != job.client:
             raise RuntimeError("the engine does not answer in the order of the jobs, which decides the sums' bits")
         upload = self._accepted(outcome, job.exchange, expected)
         if upload is None:
             return False
-        tally.add(upload, is_borrowed=outcome.is_borrowed)
-        self._memories[outcome.client] = outcome.memory.copied() if outcome.is_borrowed else outcome.memory
+        memory = outcome.memory.copied() if outcome.is_borrowed else outcome.memory
+        if attackers.wait:
+            held = replace(upload, vectors=copied(upload.vectors)) if outcome.is_borrowed else upload
+            self._waiting.append((held, memory))
+            return False
+        sent = attackers.sent(upload)
+        if sent is not upload and self._checked(sent, expected) is None:
+            return False
+        tally.add(sent, is_borrowed=outcome.is_borrowed)
+        self._memories[outcome.client] = memory
         return True
+
+    def _take_waiting(self, attackers: Attackers, expected: Vectors, tally: Tally) -> Iterator[int]:
+        """Add what was held until attackers had seen it, in client order; whose was used."""
+        waiting, self._waiting = self._waiting, []
+        uploads = attackers.sent_together([upload for upload, _ in waiting])
+        for upload, (_, memory) in zip(uploads, waiting, strict=True):
+            if self._checked(upload, expected) is not None:
+                tally.add(upload)
+                self._memories[upload.client] = memory
+                yield upload.client
 
     def _cut(self, vectors: Vectors) -> Vectors:
         """What travels of some vectors."""
@@ -123,11 +152,14 @@ class Turn:
             check_it_is_as_said(experiment.method.name, client, upload, expected)
         if client in self._faults.spoiled:
             upload = self._faults.spoiled[client](upload)
-        reason = reason_to_refuse(upload, expected)
-        if reason is not None:
-            self._refused[client] = one_line(reason)  # a node may call its vectors what it likes
-            return None
-        return Upload(client, outcome.samples, upload)
+        return self._checked(Upload(client, outcome.samples, upload), expected)
+
+    def _checked(self, upload: Upload, expected: Vectors) -> Upload | None:
+        reason = reason_to_refuse(upload.vectors, expected)
+        if reason is None:
+            return upload
+        self._refused[upload.client] = one_line(reason)  # a node may call its vectors what it likes
+        return None
 
     def _check_enough(self, used: int, jobs: int) -> None:
         """End the round, or the run, if nobody or too few sent something usable."""
@@ -142,10 +174,25 @@ class Turn:
             what = "; ".join(sorted(set(self._refused.values())))
             raise RunEnded(f"none of the {jobs} uploads could be used ({what})", self._record(NOT_EVALUATED))
 
+    def _can_be_combined(self, used: int) -> bool:
+        """Whether the rule of combining has as many uploads as it needs; otherwise all are left out, by its name.
+
+        Where clients are away, and not only made to fail, the round is tried again.
+        """
+        needed = self._federation.rules.combine.fewest
+        if 0 < used < needed:
+            why = f"combine '{self._federation.experiment.combine}' needs {needed} uploads in a round; usable: {used}"
+            if self._absent:
+                raise TooFewClients(f"round {self._t}: {why}")
+            self._refused |= dict.fromkeys(self._used, why)
+            self._used = ()
+        return used >= needed
+
     def server_step(self, server: Server, tally: Tally) -> Server:
         """Combine, let the method fold it in, and step."""
         rules, seed = self._federation.rules, self._federation.experiment.seed
         rng = stream(seed, f"combining{self._federation.secret}", self._t, server.exchange)
+        self._macs += rules.combine.further_operations(tally.count) * tally.numbers
         uploads, buffers, combining = tally.combined(part_of(server.state, COMBINING), rng)
         if self._travelling:  # what never travels is on the server as it was in the beginning
             totals = self._travelling.whole(uploads.totals, {"w": uploads.count * server.w.double()}, {})

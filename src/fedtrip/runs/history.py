@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.privacy import promise_of
 from fedtrip.rounds.early_stopping import best_round
-from fedtrip.rounds.record import RoundRecord, first_round_reaching
+from fedtrip.rounds.record import ATTACK_SUCCESS, RoundRecord, first_round_reaching
 from fedtrip.tasks.interface import ACCURACY, Goal
 
 if TYPE_CHECKING:
@@ -85,6 +85,13 @@ class History:
         """What the run promises its clients, where uploads were combined with differential privacy."""
         last = self.records[-1] if self.records else None
         return None if last is None else promise_of(self.experiment, last.round, last.epsilon)
+
+    @property
+    def attack_success(self) -> float | None:
+        """Mean of an attack's success over the last ten evaluated rounds; None where it is not measured."""
+        scores = [record.scores.get(ATTACK_SUCCESS) for record in self.records]
+        last = [score for score in scores if score is not None][-LAST_ROUNDS:]
+        return sum(last) / len(last) if last else None
 
     @property
     def best_score(self) -> float | None:

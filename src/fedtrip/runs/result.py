@@ -75,6 +75,7 @@ class Result(History):
             "model_round": self.model_round,
             "client_scores": {whose: dict(scores) for whose, scores in self.client_scores.items()},
             **({} if self.goal != ACCURACY else {"final_accuracy": self.final_accuracy}),
+            **({} if self.attack_success is None else {"attack_success": self.attack_success}),
             "gflops": whole["gflops"],
             "gflops_per_round": self.gflops_per_round,
             "gflops_to_target": to_target["gflops"],

@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor
 
+from fedtrip.attacks.interface import Samples
 from fedtrip.experiment.federation import Federation
 from fedtrip.inputs import Inputs, size_of, sliced, taken
 from fedtrip.layout import Travelling
 from fedtrip.partitions.interface import Partition, seen_by
+from fedtrip.randomness import stream
 from fedtrip.tasks.interface import Sums
 from fedtrip.training.client import ClientLocal, Job, LocalSettings, Outcome, perform, personalised
 from fedtrip.training.device import placed
@@ -28,7 +31,8 @@ CACHED_BYTES = 128 * 2**20
 """Normalised inputs of recent clients that a process keeps, so that a federation of few clients prepares them once."""
 
 
-Part = Literal["test", "validation", "train"]
+Part = Literal["test", "validation", "train", "probe"]
+"""What an attack's success is measured on is its probe of the test set."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,11 @@ class Workbench:
             augment=federation.rules.augment,
             classes=federation.dataset.classes,
         )
-        self._held_out = federation.held_out
+        self._held_out, self._attack, self._attackers = (
+            federation.held_out,
+            federation.rules.attack,
+            federation.attackers,
+        )
         self._cache: OrderedDict[tuple[Part, int | None], tuple[Inputs, Tensor]] = OrderedDict()
         self._cached_bytes = 0
         assert self._dataset.test_inputs is not None
@@ -96,6 +104,8 @@ class Workbench:
             return self._shares(question.part).samples(client)
         if question.part == "test":
             return len(self._dataset.y_test)
+        if question.part == "probe":
+            return int(self._attack.probed(self._dataset.y_test).sum())
         assert held_out.validation is not None
         return len(held_out.validation)
 
@@ -136,6 +146,9 @@ class Workbench:
     def _drawn(self, part: Part, client: int | None) -> tuple[Inputs, Tensor]:
         """A client's samples, or the server's for validation."""
         dataset, held_out = self._dataset, self._held_out
+        if part == "probe":
+            assert dataset.test_inputs is not None
+            return self._attack.probe(self._as_attacked(dataset.test_inputs, dataset.y_test))
         if client is None:
             assert held_out.validation is not None
             rows = held_out.validation
@@ -144,8 +157,26 @@ class Workbench:
         if part == "test" and held_out.tests_are_of_test_set:
             assert dataset.test_inputs is not None
             return taken(dataset.test_inputs, rows), dataset.y_test[rows]
-        x = dataset.normalised(taken(dataset.x_train, rows))
-        return x if client is None else seen_by(self._partition, client, rows, x), dataset.y_train[rows]
+        x, y = dataset.normalised(taken(dataset.x_train, rows)), dataset.y_train[rows]
+        if client is None:
+            return x, y
+        x = seen_by(self._partition, client, rows, x)
+        if part != "train" or client not in self._attackers or not self._attack.poisons:
+            return x, y
+        rng = stream(self._settings.seed, "poisoned samples", client)
+        return self._attack.poisoned(self._as_attacked(x, y), rng)
+
+    def _as_attacked(self, x: Inputs, y: Tensor) -> Samples:
+        """Samples with what an attack may ask about the data set."""
+        return Samples(x, y, self._dataset.classes, self._brightest)
+
+    def _brightest(self) -> Tensor:
+        """One input, all of whose numbers are the largest of the training set, normalised."""
+        x = self._dataset.x_train
+        assert isinstance(x, Tensor)
+        bright = self._dataset.normalised(torch.full_like(x[:1], x.max().item()))
+        assert isinstance(bright, Tensor)
+        return bright
 
     def _shares(self, part: Part) -> Partition:
         """The clients' samples of one kind."""
