@@ -38,8 +38,14 @@ def after_a_round(combine, method):
         return engine, state.server.model, one_round(federation, engine, state).server.model
 
 
-@pytest.mark.parametrize("combine", ["median", "trimmed:0.2", "krum:1", "multikrum:1", "mean"])
-@pytest.mark.parametrize("method", ["fedavg", "fedtrip", "slowmo"])
+@pytest.mark.parametrize(
+    ("combine", "method"),
+    [
+        *((rule, method) for rule in ("median", "trimmed:0.2", "mean") for method in ("fedavg", "fedtrip", "slowmo")),
+        ("krum:1", "fedavg"),
+        ("multikrum:1", "fedavg"),
+    ],
+)
 def test_one_client_cannot_move_the_statistics(combine, method):
     engine, _, after = after_a_round(combine, method)
     for name in ("buffers", "counters"):

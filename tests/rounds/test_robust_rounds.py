@@ -22,7 +22,7 @@ def federation(combine, method="fedtrip", **fields):
     return prepare(described, model=setting.module, data=setting.data)
 
 
-@pytest.mark.parametrize("attack", ["dropout:0.3", "corrupt:0.3"])
+@pytest.mark.parametrize("attack", ["dropout:0.15", "corrupt:0.15"])
 @pytest.mark.parametrize("method", ["fedtrip", "feddane"])
 def test_a_round_with_too_few_uploads_for_the_rule_changes_nothing_and_says_so(attack, method):
     made = federation("krum:1", method, attack=attack)

@@ -28,7 +28,8 @@ class Geometric(Combine):
     Each vector has a geometric median of its own, by the distances of all its numbers: `w`, the buffers, others.
 
     The steps start from the mean, and so few of them do not get away from a client that sends numbers without bound:
-    with one liar among five each step leaves about a quarter of its pull. More `iterations` leave less.
+    with one liar among five each step leaves about a quarter of its pull. More `iterations` leave less, until the
+    steps end at a pull of some ten-millionths.
     """
 
     title = "the geometric median (RFA, Pillutla et al., 2019), weighted as the method says"
