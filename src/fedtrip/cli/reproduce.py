@@ -11,10 +11,12 @@ from rich import box
 from rich.markdown import Markdown
 from rich.table import Table
 
+from fedtrip.cli import completion
 from fedtrip.cli.console import err, out, print_json
 from fedtrip.cli.options import DataDir, RayAddress, TrialEngine, absolute
 from fedtrip.cli.progress import Live, refusals
 from fedtrip.errors import UserError, unknown_name
+from fedtrip.families import METHOD
 from fedtrip.files.atomic import check_parent_writable
 from fedtrip.files.lock import FolderLock
 from fedtrip.interruption import Ended, Interruption, how_it_ended
@@ -28,12 +30,21 @@ if TYPE_CHECKING:
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME...", help="tables and figures; --list names them, all: all")
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME...",
+            help="tables and figures; --list names them, all: all",
+            autocompletion=completion.entries,
+        ),
     ] = None,
     as_list: Annotated[bool, typer.Option("--list", help="name what can be reproduced")] = False,
     case: Annotated[str | None, typer.Option(help="only these cases, comma-separated, e.g. cnn-mnist")] = None,
     methods: Annotated[
-        str | None, typer.Option(help="only these methods, comma-separated; of xi also single rules, e.g. annealed")
+        str | None,
+        typer.Option(
+            help="only these methods, comma-separated; of xi also single rules, e.g. annealed",
+            autocompletion=completion.several(completion.rules_of(METHOD)),
+        ),
     ] = None,
     trials: Annotated[
         int | None, typer.Option(help="runs of each line, on seeds 0, 1, … (default: the paper's 10)")
