@@ -136,7 +136,7 @@ COMMANDS: dict[str, str] = {
     "dashboard": "watch", "monitor": "watch", "serve": "watch", "tensorboard": "watch", "live": "watch",
     "algorithms": "methods", "strategies": "methods", "help": "list", "ls": "list", "rules": "list",
     "download": "data", "split": "partition", "flops": "costs", "check": "doctor", "info": "doctor",
-    "paper": "reproduce", "create": "new-app", "init": "new-app",
+    "paper": "reproduce", "create": "new", "init": "new", "template": "new",
 }  # fmt: skip
 
 NAMES: dict[str, dict[str, str]] = {

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from fedtrip._version import __version__
-from fedtrip.cli import catalogue, data
+from fedtrip.cli import catalogue, data, new
 from fedtrip.cli.argument_help import keep_help_of_arguments
 from fedtrip.cli.compare import compare
 from fedtrip.cli.console import err
@@ -62,6 +62,7 @@ for _command in (
     app.command(help=_help(_command))(_command)
 app.command("list", help=_help(catalogue.list_rules))(catalogue.list_rules)
 app.add_typer(data.app, name="data")
+app.add_typer(new.app, name="new")
 
 
 def _show_version(wanted: bool) -> None:

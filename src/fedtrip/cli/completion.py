@@ -58,7 +58,8 @@ def settings(ctx: typer.Context, incomplete: str) -> list[str]:
     if dot:
         return _beginning(incomplete, [f"{owner}.{option}=" for option in _options_of(owner, ctx.params)])
     fields = Experiment.model_fields.keys() - {"schema_version", "method"}
-    owners = (FAMILIES.keys() - {"partition"}) | {name for name in METHOD.names() if METHOD.options(name)}
+    begun = [name for name in METHOD.names() if name.startswith(incomplete)]
+    owners = (FAMILIES.keys() - {"partition"}) | {name for name in begun if METHOD.options(name)}
     return _beginning(incomplete, sorted({f"{name}=" for name in fields} | {f"{name}." for name in owners}))
 
 
