@@ -20,6 +20,8 @@ ORDER: dict[str, dict[str, str]] = {
         "Evaluation": "evaluation.md",
         "Adapters on a frozen model": "lora.md",
         "Choosing a method": "choosing.md",
+        "Every method, measured": "evidence.md",
+        "Tuning fairly": "tuning.md",
         "Adding a method": "add-a-method.md",
         "Recipes": "recipes.md",
         "Reliability": "reliability.md",
@@ -29,6 +31,7 @@ ORDER: dict[str, dict[str, str]] = {
         "Experiments, runs, comparisons": "experiments.md",
         "One rule of each family": "rules.md",
         "The methods": "methods.md",
+        "Faults in other implementations": "audit.md",
         "The models": "models.md",
         "Costs": "costs.md",
         "Data": "data.md",
@@ -36,7 +39,12 @@ ORDER: dict[str, dict[str, str]] = {
         "Glossary": "glossary.md",
         "API": "api.md",
     },
-    "The paper": {"How it was read": "reading.md", "Reproduction": "reproduction.md", "Which ξ?": "xi.md"},
+    "The paper": {
+        "How it was read": "reading.md",
+        "Reproduction": "reproduction.md",
+        "Which ξ?": "xi.md",
+        "Why there is no FedMA": "fedma.md",
+    },
     "The project": {"Contributing": "contributing.md", "Changelog": "changelog.md"},
 }
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)|(!\[[^\]]*\])\(([^)\s]+)\)")

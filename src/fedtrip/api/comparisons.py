@@ -100,27 +100,66 @@ def compare(
     worker_count(workers)
     check_trial_engine(engine, address)
     variants = make_variants(base, methods or USUAL_METHODS, sweeps or {})
-    seeds = range(base.seed, base.seed + trials)
     destination = Destination(where, overwrite, resume)
     destination.check(MANIFEST, "comparison")
     prepared = Preparer(model, None if data is None else as_dataset(data, base), data_dir, progress=progress)
+    return compare_variants(
+        variants,
+        range(base.seed, base.seed + trials),
+        destination,
+        prepared,
+        workers=workers,
+        engine=engine,
+        address=address,
+        device=device,
+        watcher=watcher,
+        command=command,
+        stop=stop,
+    )
+
+
+def compare_variants(
+    variants: Sequence[Variant],
+    seeds: Sequence[int],
+    destination: Destination,
+    prepared: Preparer,
+    *,
+    workers: int | None,
+    engine: TrialEngine,
+    address: str | None,
+    stop: Stop,
+    device: ClientDevice | None = None,
+    watcher: Watcher | None = None,
+    command: str | None = None,
+    remarks: Sequence[str] = (),
+) -> Comparison:
+    """Run these variants on these seeds and write the comparison's folder; the report has the `remarks`."""
+    where = destination.out
     federations = [prepared(variant.experiment) for variant in variants]  # all checked before anything is run
-    todo = [
-        Trial(
-            name=f"{variant.label}, seed {seed}",
-            prepare=partial(prepared, variant.experiment.but(seed=seed)),
-            out=run_folder(where, variant, seed),
-            rounds=variant.experiment.rounds,
-            goal=federation.rules.task.goal,
+    planned = [
+        (
+            variant,
+            Trial(
+                name=f"{variant.label}, seed {seed}",
+                prepare=partial(prepared, variant.experiment.but(seed=seed)),
+                out=run_folder(where, variant, seed),
+                rounds=variant.experiment.rounds,
+                goal=federation.rules.task.goal,
+            ),
         )
         for seed in seeds
         for variant, federation in zip(variants, federations, strict=True)
     ]
+    todo = [trial for variant, trial in planned if variant.same_as is None]
+    shared = [trial for variant, trial in planned if variant.same_as is not None]
     with comparison_folder(destination, variants, seeds, federations, command):
         if watcher is not None:
-            watcher.begin(variants, trials)
+            watcher.begin(variants, len(seeds))
         told = watcher.round if watcher is not None else None
         for trial in run_trials(todo, workers=workers, on_round=told, stop=stop, engine=engine, address=address):
+            if watcher is not None:
+                watcher.finished(trial)
+        for trial in shared:
             if watcher is not None:
                 watcher.finished(trial)
 
@@ -133,6 +172,13 @@ def compare(
             write_text(where / TABLE, as_markdown(rows, title))
             write_text(where / "table.csv", as_csv(rows))
             write_json(where / "table.json", as_records(rows))
-            draw_convergence(results, where / PLOT, title)
-            write_report(results, where / REPORT, commands=[command] if command else [], prepare=prepared)
+            draw_convergence({v.label: results[v.label] for v in variants if v.same_as is None}, where / PLOT, title)
+            write_report(
+                results,
+                where / REPORT,
+                commands=[command] if command else [],
+                prepare=prepared,
+                remarks=remarks,
+                tuned={variant.label: variant.tuned for variant in variants if variant.tuned is not None},
+            )
     return Comparison(title, rows, results, where)

@@ -114,20 +114,15 @@ def compare(
     """
     from fedtrip.api.comparisons import compare as run_comparison
     from fedtrip.comparison.client_device import ClientDevice
-    from fedtrip.comparison.variants import PAPER_METHODS, USUAL_METHODS
     from fedtrip.experiment.defaults import changed
     from fedtrip.experiment.description import Experiment
-    from fedtrip.families import METHOD
     from fedtrip.runs.event_files import EventFiles, check_tensorboard
     from fedtrip.runs.folder import unused_folder
 
     stored = Experiment.from_toml(experiment_file) if experiment_file is not None else Experiment()
     say_code_of_file(stored, experiment_file, {**fields, "method": methods})
     base = changed(stored, **fields)
-    groups = {None: USUAL_METHODS, "paper": PAPER_METHODS, "all": METHOD.names()}
-    names = groups.get(methods) or [name.strip() for name in (methods or "").split(",") if name.strip()]
-    if not names:
-        raise UserError(f"--methods is '{methods}'; accepted: names, comma-separated, paper or all")
+    names = named_methods(methods)
     described = (device_macs, downlink, uplink)
     if any(value is not None for value in described) and None in described:
         raise UserError("--device-macs, --downlink and --uplink go together; accepted: all three, or none")
@@ -161,6 +156,18 @@ def compare(
             err.print(told, markup=False, highlight=False, soft_wrap=True)
             raise
     _show(comparison, as_json)
+
+
+def named_methods(methods: str | None) -> list[str]:
+    """The methods that `--methods` names."""
+    from fedtrip.comparison.variants import PAPER_METHODS, USUAL_METHODS
+    from fedtrip.families import METHOD
+
+    groups = {None: USUAL_METHODS, "paper": PAPER_METHODS, "all": METHOD.names()}
+    names = groups.get(methods) or [name.strip() for name in (methods or "").split(",") if name.strip()]
+    if not names:
+        raise UserError(f"--methods is '{methods}'; accepted: names, comma-separated, paper or all")
+    return list(names)
 
 
 class _Progress:
@@ -207,15 +214,20 @@ class _Progress:
             self._live.__exit__(None, None, None)
 
 
-def _show(comparison: Comparison, as_json: bool) -> None:
-    from fedtrip.comparison.folder import PLOT, REPORT, TABLE
-    from fedtrip.comparison.tables import as_records
-
+def tell_early_ends(comparison: Comparison) -> None:
+    """Which of its runs diverged."""
     for label, runs in comparison.results.items():
         for run in runs:
             if run.ended is not None:
                 told = escape(f"{label}, seed {run.experiment.seed}: {run.ended}")
                 err.print(f"[red]ended early:[/] {told}", soft_wrap=True)
+
+
+def _show(comparison: Comparison, as_json: bool) -> None:
+    from fedtrip.comparison.folder import PLOT, REPORT, TABLE
+    from fedtrip.comparison.tables import as_records
+
+    tell_early_ends(comparison)
     rows, where = comparison.rows, comparison.out
     if as_json:
         print_json({"out": str(where), "rows": as_records(rows)})

@@ -194,12 +194,12 @@ def _tell_what_is_missing(
         missing = "; ".join(f"{label}, seeds {span(seeds)}" for label, seeds in case.missing.items())
         said = f"{case.lacking} of {case.wanted} missing: {missing}{begun}" if missing else f"all {case.wanted} there"
         out.print(f"  {case.case}: {said}", markup=False, soft_wrap=True)
-    for data in sets:
-        looked = ", ".join(f"'{folder}'" for folder in data.looked_in)
-        size = f"it is downloaded when needed, {decimal(data.download_bytes)}" if data.download_bytes else "bring it"
-        said = f"in '{data.folder}'" if data.folder is not None else "in fedtrip"
-        said = said if data.is_here else f"not here: looked in {looked}; {size}"
-        out.print(f"  data set {data.name}: {said}", markup=False, soft_wrap=True)
+    for state in sets:
+        looked = ", ".join(f"'{folder}'" for folder in state.looked_in)
+        size = f"it is downloaded when needed, {decimal(state.download_bytes)}" if state.download_bytes else "bring it"
+        said = f"in '{state.folder}'" if state.folder is not None else "in fedtrip"
+        said = said if state.is_here else f"not here: looked in {looked}; {size}"
+        out.print(f"  data set {state.name}: {said}", markup=False, soft_wrap=True)
     if cases:
         looked = f"finished runs in '{where / RUNS}' ({len(archive)} there), begun ones in '{where / WORK}'"
         out.print(f"  looked for {looked}", markup=False, soft_wrap=True)

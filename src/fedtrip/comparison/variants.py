@@ -40,11 +40,16 @@ class Variant:
 
     label: str
     experiment: Experiment
+    tuned: frozenset[str] | None = None
+    """fields of the experiment whose values were chosen for this variant: they are part of its method then; None if it
+    was not tuned"""
+    same_as: str | None = None
+    """the variant whose runs are also its own, if there is one"""
 
     @property
     def folder(self) -> str:
         """A name for its runs."""
-        return file_name(self.label, also="=")
+        return file_name(self.same_as or self.label, also="=")
 
 
 def make_variants(base: Experiment, methods: Sequence[str], sweeps: Mapping[str, Sequence[Any]]) -> list[Variant]:
@@ -113,7 +118,10 @@ def summarise(
     variants: Sequence[Variant], results: Mapping[str, Sequence[History]], device: ClientDevice | None = None
 ) -> list[Row]:
     """One row a variant with its complete experiment; `results` holds its runs in the order of the seeds."""
-    settings = settings_of({variant.label: variant.experiment for variant in variants})
+    settings = settings_of(
+        {variant.label: variant.experiment for variant in variants},
+        {variant.label: variant.tuned for variant in variants if variant.tuned is not None},
+    )
     rows = []
     for variant in variants:
         runs = results[variant.label]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtrip.comparison.folder import MANIFEST
+from fedtrip.comparison.tuning_folder import TUNING, VERDICT
 from fedtrip.errors import UserError, shortened
 from fedtrip.experiment.description import Experiment
 from fedtrip.runs.folder import EXPERIMENT, SUMMARY, read_summary
@@ -31,18 +32,22 @@ class Collected:
     versions: list[dict[str, str]] = field(default_factory=list)
     """the different sets of versions that the runs were made with"""
     remarks: list[str] = field(default_factory=list)
+    tuned: dict[str, list[str]] = field(default_factory=dict)
+    """the fields that were chosen for a variant that was tuned"""
 
 
 def read_folders(folders: Sequence[Path]) -> Collected:
-    """All finished runs of run folders and comparison folders.
+    """All finished runs of run folders and comparison folders; of a tuning's folder those of its verdict.
 
     Runs of the same experiment under other seeds are trials of one variant, whichever folder they come from. Other
     experiments under the same label get their folder's name.
     """
     collected = Collected()
     sources: dict[str, Experiment] = {}
-    for folder in folders:
+    for given in folders:
+        folder = given / VERDICT if (given / TUNING).is_file() else given
         unfinished: dict[str, Path] = {}
+        tuned = _manifest(folder)["tuned"] if (folder / MANIFEST).is_file() else {}
         for label, run in _runs_of(folder):
             if not (run / SUMMARY).is_file():
                 unfinished[f"{label}, seed {run.name}" if (folder / MANIFEST).is_file() else label] = run
@@ -53,6 +58,8 @@ def read_folders(folders: Sequence[Path]) -> Collected:
             if sources.setdefault(name, plain) != plain:
                 raise UserError(f"'{run}' holds another experiment than an earlier '{name}'; accepted: a report each")
             trials = collected.histories.setdefault(name, [])
+            if label in tuned:
+                collected.tuned[name] = tuned[label]
             if all(known.experiment.seed != result.experiment.seed for known in trials):
                 trials.append(result)
             used = read_summary(run).get("versions")
@@ -77,7 +84,7 @@ def read_folders(folders: Sequence[Path]) -> Collected:
 
 def _runs_of(folder: Path) -> Iterator[tuple[str, Path]]:
     """Label and folder of every run."""
-    accepted = "accepted: a folder that `fedtrip run` or `fedtrip compare` wrote"
+    accepted = "accepted: a folder that `fedtrip run`, `fedtrip compare` or `fedtrip tune` wrote"
     if not folder.is_dir():
         raise UserError(f"'{folder}' is not a folder; {accepted}")
     if (folder / MANIFEST).is_file():
@@ -130,7 +137,8 @@ def manifest_of(content: bytes, path: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(content.decode("utf-8"))
         known = dict(manifest["variants"]), list(manifest["seeds"])
-    except (ValueError, KeyError, TypeError, RecursionError) as problem:
+        tuned = {str(label): [str(name) for name in fields] for label, fields in manifest.get("tuned", {}).items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         raise UserError(f"'{path}' cannot be read: {problem}") from None
     for name in known[0].values():
         if not _is_folder_name(name):
@@ -139,7 +147,7 @@ def manifest_of(content: bytes, path: Path) -> dict[str, Any]:
     for seed in known[1]:
         if type(seed) is not int:
             raise UserError(f"'{path}' has the seed {shortened(repr(seed))}; accepted: integers")
-    return {**manifest, "variants": known[0], "seeds": known[1]}
+    return {**manifest, "variants": known[0], "seeds": known[1], "tuned": tuned}
 
 
 def _is_folder_name(name: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,17 +66,19 @@ def write_report(
     versions: Sequence[Mapping[str, str]] | None = None,
     remarks: Sequence[str] = (),
     prepare: Prepare | None = None,
+    tuned: Mapping[str, Collection[str]] | None = None,
 ) -> None:
     """Write one self-contained page about the runs of some variants, each in the order of its seeds.
 
     `histories` maps a variant's label to its runs. Runs that are a `Result` have their model, and the page says how it
     serves each client; a plain `History` does without. `commands` are what repeats the runs, `versions` what they were
     made with (default: what is installed here). `prepare` finds the data of an experiment; by default only those that
-    are on this machine, nothing is downloaded and no code is run that the runs name.
+    are on this machine, nothing is downloaded and no code is run that the runs name. `tuned` names the fields of those
+    variants that were tuned; they have a part of their own.
     """
     if not any(histories.values()):
         raise UserError("a report needs at least one finished run")
-    parts = make_parts(histories)
+    parts = make_parts(histories, tuned)
     sections, data = [], []
     for part in parts:
         clients, why = _clients(part, prepare or Preparer(download=False, own_code=False))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from fedtrip.comparison.comparable import Setting, settings_of
@@ -39,17 +39,26 @@ class Part:
         return targets.pop() if len(targets) == 1 else None
 
 
-def make_parts(histories: Mapping[str, Sequence[History]]) -> list[Part]:
-    """One part for each combination of data set, model, partition, task and goal, in the order they come."""
+def make_parts(
+    histories: Mapping[str, Sequence[History]], tuned: Mapping[str, Collection[str]] | None = None
+) -> list[Part]:
+    """One part for each combination of data set, model, partition, task and goal, in the order they come.
+
+    Variants that were tuned have a part of their own; `tuned` are the fields that were chosen for them.
+    """
+    own = tuned or {}
     titles: dict[str, dict[str, Sequence[History]]] = {}
     for label, runs in histories.items():
         if runs:
-            titles.setdefault(title_of(runs[0].experiment), {})[label] = runs
+            title = title_of(runs[0].experiment) + (", tuned" if label in own else "")
+            titles.setdefault(title, {})[label] = runs
     parts = []
     for title, some in titles.items():
         experiments = {label: runs[0].experiment for label, runs in some.items()}
-        rows = summarise([Variant(*pair) for pair in experiments.items()], some)
-        parts.append(Part(title, some, rows, settings_of(experiments)))
+        variants = [
+            Variant(label, one, frozenset(own[label]) if label in own else None) for label, one in experiments.items()
+        ]
+        parts.append(Part(title, some, summarise(variants, some), settings_of(experiments, own)))
     return parts
 
 

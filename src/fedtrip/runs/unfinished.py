@@ -43,15 +43,12 @@ def so_far(run: Path) -> str:
     records = _whole_records(run)
     told = f"{len(records)} of {experiment.rounds} rounds"
     goal = goal_of(experiment) or next((goal_named(r.scores) for r in records if r.scores), None)
-    curve = [
-        (r.round, r.scores[goal.score]) for r in records if goal is not None and r.scores.get(goal.score) is not None
-    ]
+    scores = [(r.round, r.scores.get(goal.score)) for r in records] if goal is not None else []
+    curve = [(number, score) for number, score in scores if score is not None]
     if not curve or goal is None:
         return told
-    last, best = curve[-1][1], goal.best(score for _, score in curve)
-    assert last is not None
-    assert best is not None
-    first = next(number for number, score in curve if score == best)
+    last = curve[-1][1]
+    first, best = (max if goal.higher_is_better else min)(curve, key=lambda point: point[1])
     beside = "" if best == last else f" (best {goal.shown(best)}, round {first})"
     return f"{told}, {goal.score} {goal.shown(last)}{beside}"
 
