@@ -74,7 +74,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:
-    """Searching from files needs a small script; the theme would fetch it from elsewhere, here it lies with the pages."""
+    """Searching from files needs a small script, which the theme would fetch: here it lies with the pages."""
     above = "../" * page.url.count("/")
     return output.replace(FETCHED, f"{above}assets/iframe-worker/shim.js")
 
