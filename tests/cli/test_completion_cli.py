@@ -99,7 +99,7 @@ def test_the_entries_of_reproduce():
 
     assert offered("reproduce") == [*ENTRIES, "all"]
     assert offered("reproduce", "table4", last="fig") == ["fig2", "fig4", "fig5", "fig6", "fig7"]
-    assert offered("reproduce", "table4", "--methods", last="fedtrip,mo") == ["fedtrip,moon"]
+    assert offered("reproduce", "table4", "--methods", last="fedtrip,moo") == ["fedtrip,moon"]
 
 
 def test_words_that_a_field_may_have():

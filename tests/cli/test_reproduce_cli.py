@@ -31,7 +31,7 @@ def test_a_dry_run_says_what_it_takes_and_writes_nothing(fedtrip, here):
 def test_a_dry_run_says_what_each_case_lacks_and_where_it_looked(fedtrip, here, monkeypatch):
     monkeypatch.setenv("FEDTRIP_DATA", str(here))
     monkeypatch.setenv("XDG_CACHE_HOME", str(here / "cache"))
-    line = next(one for one in ENTRIES["table4"].lines if (one.case, one.label) == ("mlp-mnist", "fedavg"))
+    line = next(one for one in ENTRIES["table4"].lines if (one.case, one.label) == ("mlp-mnist", "FedAvg"))
     begun = work_folder(here / "results", line.experiment.but(seed=1))
     begun.mkdir(parents=True)
     (begun / "metrics.jsonl").touch()
@@ -42,15 +42,15 @@ def test_a_dry_run_says_what_each_case_lacks_and_where_it_looked(fedtrip, here, 
     ended = fedtrip("reproduce", "table4", *options)
     assert ended.code == 0
     mlp, cnn, data, looked = ended.out.splitlines()
-    assert mlp == "  mlp-mnist: 5 of 6 missing: fedtrip, seeds 0-2; fedavg, seeds 1-2; 1 of them begun"
-    assert cnn == "  cnn-mnist: 6 of 6 missing: fedtrip, seeds 0-2; fedavg, seeds 0-2"
+    assert mlp == "  mlp-mnist: 5 of 6 missing: FedTrip, seeds 0-2; FedAvg, seeds 1-2; 1 of them begun"
+    assert cnn == "  cnn-mnist: 6 of 6 missing: FedTrip, seeds 0-2; FedAvg, seeds 0-2"
     assert data.startswith("  data set mnist: not here: looked in ")
     assert f"'{here}/MNIST/raw'" in data
     assert "it is downloaded when needed, " in data
     assert f"'{here}/results/runs' (0 there), begun ones in '{here}/results/unfinished'" in looked
     as_json = json.loads(fedtrip("reproduce", "table4", *options, "--json").out)
     assert as_json["cases"][0] == {
-        "case": "mlp-mnist", "runs": 6, "missing": {"fedtrip": [0, 1, 2], "fedavg": [1, 2]}, "begun": 1,
+        "case": "mlp-mnist", "runs": 6, "missing": {"FedTrip": [0, 1, 2], "FedAvg": [1, 2]}, "begun": 1,
     }  # fmt: skip
     assert as_json["data"][0]["here"] is False
 
