@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,10 @@ from fedtrip.experiment.description import Experiment
 from fedtrip.runs.folder import EXPERIMENT, SUMMARY, read_summary
 from fedtrip.runs.result import Result
 from fedtrip.runs.stored import load_result
+from fedtrip.runs.unfinished import so_far
+
+MOST_NAMED = 5
+"""Unfinished runs that are named one by one."""
 
 
 @dataclass
@@ -42,11 +46,11 @@ def read_folders(folders: Sequence[Path]) -> Collected:
     sources: dict[str, Experiment] = {}
     for given in folders:
         folder = given / VERDICT if (given / TUNING).is_file() else given
-        unfinished = 0
+        unfinished: dict[str, Path] = {}
         tuned = _manifest(folder)["tuned"] if (folder / MANIFEST).is_file() else {}
         for label, run in _runs_of(folder):
             if not (run / SUMMARY).is_file():
-                unfinished += 1
+                unfinished[f"{label}, seed {run.name}" if (folder / MANIFEST).is_file() else label] = run
                 continue
             result = load_result(run)
             plain = result.experiment.but(seed=0)
@@ -63,10 +67,16 @@ def read_folders(folders: Sequence[Path]) -> Collected:
                 collected.versions.append(used)
         collected.commands.append(_command(folder))
         if unfinished:
-            what = "1 run is" if unfinished == 1 else f"{unfinished} runs are"
-            collected.remarks.append(f"{what} not finished in '{folder.resolve().name}' and not part of this report.")
+            what = "1 run is" if len(unfinished) == 1 else f"{len(unfinished)} runs are"
+            collected.remarks.append(
+                f"{what} not finished in '{folder.resolve().name}' and not part of this report: "
+                f"{_what_there_is(unfinished)}. To go on: {_to_go_on(folder)}"
+            )
     if not collected.histories:
-        raise UserError(f"no finished run in {', '.join(repr(str(folder)) for folder in folders)}")
+        named = ", ".join(repr(str(folder)) for folder in folders)
+        watch = shlex.join(["fedtrip", "watch", *map(str, folders)])
+        told = "; ".join(collected.remarks)
+        raise UserError(f"no finished run in {named}; {told}; the curves so far: {watch}")
     for trials in collected.histories.values():
         trials.sort(key=lambda run: run.experiment.seed)
     return collected
@@ -86,6 +96,32 @@ def _runs_of(folder: Path) -> Iterator[tuple[str, Path]]:
         yield Experiment.from_toml(folder / EXPERIMENT).method.name, folder
     else:
         raise UserError(f"'{folder}' holds neither a run nor a comparison; {accepted}")
+
+
+def _what_there_is(unfinished: Mapping[str, Path]) -> str:
+    """How far some runs are, those that have begun first."""
+    begun = {label: run for label, run in unfinished.items() if (run / EXPERIMENT).is_file()}
+    told = [f"{label}: {so_far(run)}" for label, run in list(begun.items())[:MOST_NAMED]]
+    if len(begun) > MOST_NAMED:
+        told.append(f"{len(begun) - MOST_NAMED} more that have begun")
+    if len(begun) < len(unfinished):
+        told.append(f"{len(unfinished) - len(begun)} not begun")
+    return "; ".join(told)
+
+
+def _to_go_on(folder: Path) -> str:
+    """The command that finishes what the folder holds."""
+    if not (folder / MANIFEST).is_file():
+        return f"fedtrip run --resume {shlex.quote(str(folder))}"
+    typed = _manifest(folder).get("command")
+    if not isinstance(typed, str):
+        return f"the same comparison with --resume --out {shlex.quote(str(folder))} (in Python resume=True)"
+    try:
+        words = [word for word in shlex.split(typed) if word not in ("--overwrite", "--resume")]
+    except ValueError:  # not a command that we wrote
+        words = ["fedtrip", "compare"]
+    out = [] if any(word == "--out" or word.startswith("--out=") for word in words) else ["--out", str(folder)]
+    return shlex.join([*words, *out, "--resume"])
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

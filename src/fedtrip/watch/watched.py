@@ -15,9 +15,10 @@ from fedtrip.experiment.description import Experiment
 from fedtrip.printable import printable
 from fedtrip.report.charts import appearance, goal_data
 from fedtrip.report.parts import title_of
+from fedtrip.runs.unfinished import goal_of
 from fedtrip.tasks.interface import Goal
 from fedtrip.watch.finding import Comparison, Finder, Found, FoundRun
-from fedtrip.watch.following import Followed, goal_of
+from fedtrip.watch.following import Followed
 
 SECONDS_BETWEEN_LOOKS, SECONDS_BETWEEN_SEARCHES = 0.5, 2.0
 SEARCHING_PART = 0.05
