@@ -84,7 +84,7 @@ class Tally:
             buffers[BUFFERS] = means.pop(BUFFERS).to(torch.float32)
         if self._counters is not None:
             buffers[COUNTERS] = self._counters
-        elif not self._combine.is_mean and COUNTERS in self.kept[0].vectors:
+        elif not self._combine.is_mean and COUNTERS in self._expected:
             buffers[COUNTERS] = torch.stack([upload[COUNTERS] for upload in self.kept]).median(dim=0).values
         kept = tuple(self.kept) if self._method.needs_each else ()
         totals, self._plain_sums = self._plain_sums, {}

@@ -236,7 +236,7 @@ class Turn:
             refused=self._refused,
             client_memory=max((memory.size_in_bytes() for memory in (memories or {}).values()), default=0),
             dropped=self._faults.dropped,
-            unchanged=memories is not None and not memories,
+            unchanged=memories is not None and not memories and rules.combine.fewest > 0,
             wire_down=self._wire_down,
             wire_up=self._wire_up,
             validation=finite_scores(evaluation.validation),
