@@ -24,7 +24,7 @@ SHARE, CLIENTS = 0.2, 10
 """All clients take part in every round, so that two of ten attack in each of them: f = 2."""
 RULES = {
     "mean": "mean", "median": "median", "trimmed": "trimmed:0.2", "geometric": "geometric", "krum": "krum:2",
-    "multikrum": "multikrum:2", "clip": "clip:0.5", "centered": "centered:0.5",
+    "multikrum": "multikrum:2", "clip": "clip:0.25", "centered": "centered:0.25",
 }  # fmt: skip
 ATTACKS = {
     "none": "none", "signflip": f"signflip:{SHARE}:5", "labelflip": f"labelflip:{SHARE}",

@@ -169,8 +169,9 @@ def page() -> str:
 
 What the [rules of combining](rules.md#combine) withstand, and what they cost. {CLIENTS} clients, all of them in every
 round, FedAvg; two of the ten attack, the same two for every rule. Attacks ({attacks}) are
-[explained here](rules.md#attack). Rules know how many attack: f = 2 of Krum, a fifth trimmed at each end; c of the
-clipping rules is half a unit. `python -m tools.robustness_page` measures it again and writes this page from
+[explained here](rules.md#attack). Rules know how many attack: f = 2 of Krum, a fifth trimmed at each end. c of the
+clipping rules is 0.25, about the length of an honest upload in the first rounds on digits where data are alike.
+`python -m tools.robustness_page` measures it again and writes this page from
 [what is stored](evidence/robustness/digits-iid.json).
 
 A cell has the mean final accuracy in per cent and, in brackets, the difference in points to the mean *without* an

@@ -9,7 +9,8 @@ def test_every_rule_is_measured_on_uploads_that_are_combined(monkeypatch, capsys
     assert {rule.partition(":")[0] for rule in combining.RULES} == set(combining.COMBINE.names())
     works = combining.works(5, 100)
     found = {rule: work.do() for rule, work in works.items()}
-    assert len({tuple(vector.tolist()) for vector in found.values()}) == len(found)
+    assert torch.equal(found["clip"], found["centered"])  # about 0 in a first round
+    assert len({tuple(vector.tolist()) for vector in found.values()}) == len(found) - 1
     for vector in found.values():
         assert torch.allclose(vector, found["mean"], atol=0.05)
     monkeypatch.setattr("sys.argv", ["combining", "--quick"])
