@@ -83,7 +83,7 @@ def test_a_diverged_run_is_told_and_counted(fedtrip):
         "compare", *SMALL, "--target", 1.0, "--rounds", 40, "--local-epochs", 5, "--methods", "fedtrip", "--trials", 1,
         "--workers", 1, "-q", "--set", "fedtrip.mu=500",
     )  # fmt: skip
-    assert "ended early: fedtrip, seed 0: round" in ended.err
+    assert "ended early: fedtrip mu=500, seed 0: round" in ended.err
     assert ">40.0" in ended.out
 
 

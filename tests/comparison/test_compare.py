@@ -39,10 +39,12 @@ def test_sweeps_of_one_method_of_every_method_and_of_a_field():
     assert len(labels(["fedtrip"], {"fedtrip.mu": [1, 2, 3], "lr": [0.1, 0.2]})) == 6
 
 
-def test_one_value_is_a_setting_and_not_in_the_label():
+def test_one_value_is_a_setting_and_in_the_label_only_if_the_method_differs_by_it():
     (variant,) = make_variants(Experiment(), ["fedtrip"], {"fedtrip.mu": [0.3], "lr": [0.5]})
-    assert (variant.label, variant.experiment.lr) == ("fedtrip", 0.5)
+    assert (variant.label, variant.experiment.lr) == ("fedtrip mu=0.3", 0.5)
+    assert (variant.name, variant.folder) == ("fedtrip", "fedtrip")
     assert variant.experiment.method.options == {"mu": 0.3}
+    assert labels(["fedtrip"], {"fedtrip.mu": [1.0]}) == ["fedtrip"]  # the paper's for the MLP: its default
 
 
 def test_options_of_the_experiment_file_stay_with_their_method():
@@ -251,7 +253,7 @@ def test_a_diverged_run_is_counted_and_told(blobs, tmp_path):
         workers=1,
     )
     (row,) = comparison.rows
-    assert comparison.results["fedtrip"][0].ended is not None
+    assert comparison.results["fedtrip mu=600.0"][0].ended is not None
     assert (row.censored, row.rounds.values) == (1, (30.0,))
     assert "| >30.0 | 0/1 |" in (tmp_path / "out/table.md").read_text()
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
+from fedtrip.api.progress import LiveComparison
 from fedtrip.cli import completion
 from fedtrip.cli.comparison_table import print_further_columns, print_table
 from fedtrip.cli.console import err, out, print_json, typed_command
@@ -24,16 +24,11 @@ from fedtrip.cli.options import (
     say_code_of_file,
     with_experiment_options,
 )
-from fedtrip.cli.progress import Live, refusals, score_of
 from fedtrip.errors import UserError
 from fedtrip.interruption import Ended, Interruption, how_it_ended
 
 if TYPE_CHECKING:
     from fedtrip.api.comparisons import Comparison
-    from fedtrip.comparison.trials import Trial
-    from fedtrip.comparison.variants import Variant
-    from fedtrip.rounds.record import RoundRecord
-    from fedtrip.runs.event_files import EventFiles
 
 
 @with_experiment_options
@@ -136,7 +131,7 @@ def compare(
     if tensorboard:
         check_tensorboard()
     where = absolute(folder) or unused_folder(f"compare-{base.model}-{base.dataset}")
-    with _Progress(quiet, EventFiles.of_run if tensorboard else None) as progress, Interruption() as interruption:
+    with LiveComparison(quiet, EventFiles.of_run if tensorboard else None) as progress, Interruption() as interruption:
         try:
             comparison = run_comparison(
                 base,
@@ -161,50 +156,6 @@ def compare(
             err.print(told, markup=False, highlight=False, soft_wrap=True)
             raise
     _show(comparison, as_json)
-
-
-class _Progress:
-    """One bar over all rounds of all trials, and event files for each trial if they are wanted."""
-
-    def __init__(self, quiet: bool, open_events: Callable[[Path], EventFiles] | None = None) -> None:
-        self._quiet, self._open_events = quiet, open_events
-        self._events: dict[str, EventFiles] = {}
-        self._live: Live | None = None
-        self._done: dict[str, int] = {}
-
-    def begin(self, variants: Sequence[Variant], trials: int) -> None:
-        rounds = sum(variant.experiment.rounds for variant in variants) * trials
-        self._live = Live(f"{len(variants)} variants × {trials} trials", rounds, quiet=self._quiet)
-        self._live.__enter__()
-
-    def round(self, trial: Trial, record: RoundRecord) -> None:
-        assert self._live is not None
-        steps = record.round - self._done.get(trial.name, 0)  # a resumed trial begins further on
-        self._done[trial.name] = record.round
-        if self._open_events is not None:
-            if trial.name not in self._events:
-                self._events[trial.name] = self._open_events(trial.out)
-            self._events[trial.name](record)
-        self._live.advance(trial.name + score_of(record, trial.goal), steps)
-        if (message := refusals(record)) is not None:
-            self._live.warn(f"{trial.name}: {message}")
-
-    def finished(self, trial: Trial) -> None:
-        assert self._live is not None
-        if trial.name in self._events:
-            self._events.pop(trial.name).close()
-        left = trial.rounds - self._done.get(trial.name, 0)
-        if left:
-            self._live.advance(f"{trial.name} finished early", steps=left)
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for events in self._events.values():
-            events.close()
-        if self._live is not None:
-            self._live.__exit__(None, None, None)
 
 
 def _show(comparison: Comparison, as_json: bool) -> None:

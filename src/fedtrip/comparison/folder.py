@@ -18,6 +18,8 @@ from fedtrip.runs.checkpoint import Checkpoint
 from fedtrip.runs.folder import CHECKPOINT, EXPERIMENT, Destination, remove_run
 
 MANIFEST = "comparison.json"
+LABELS = "labels"
+"""What the variants are called in the tables: part of how a comparison is shown, not of what it is."""
 TABLE, PLOT, REPORT = "table.md", "convergence.png", "report.html"
 OTHERS = ("table.csv", "table.json")
 
@@ -33,7 +35,8 @@ def comparison_folder(
     """The folder, locked, with the manifest of this comparison in it; an earlier comparison goes unless resumed."""
     out = destination.out
     manifest = {
-        "variants": {variant.label: variant.folder for variant in variants},
+        "variants": {variant.name or variant.label: variant.folder for variant in variants},
+        LABELS: {variant.name or variant.label: variant.label for variant in variants},
         "seeds": list(seeds),
         "experiments": [federation.experiment.to_toml() for federation in federations],
         "data_sha256": [federation.dataset.sha256() for federation in federations],
@@ -45,7 +48,10 @@ def comparison_folder(
     try:
         destination.check(MANIFEST, "comparison")  # again: another process may have written until now
         if destination.resume and (out / MANIFEST).is_file():
-            _check_same(out, manifest)
+            stored = _check_same(out, manifest)
+            if stored.get(LABELS) != manifest[LABELS]:
+                with writing(out):
+                    write_json(out / MANIFEST, {**stored, LABELS: manifest[LABELS]})
         else:
             with writing(out):
                 _remove_runs(out)
@@ -64,8 +70,8 @@ def writing(out: Path) -> Iterator[None]:
         raise UserError(f"--out '{out}' cannot be written: {problem.strerror or problem}") from None
 
 
-def _check_same(out: Path, mine: dict[str, Any]) -> None:
-    """Refuse to go on with another comparison than the folder's."""
+def _check_same(out: Path, mine: dict[str, Any]) -> dict[str, Any]:
+    """Refuse to go on with another comparison than the folder's; what is stored of it."""
     accepted = "accepted: the same comparison, another folder, or --overwrite without --resume"
     try:
         theirs = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
@@ -81,6 +87,7 @@ def _check_same(out: Path, mine: dict[str, Any]) -> None:
         raise UserError(f"--out '{out}' holds another comparison: {problem}; {accepted}") from None
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
         raise UserError(f"'{out / MANIFEST}' cannot be read: {problem!r}; {accepted}") from None
+    return dict(theirs)
 
 
 class _Another(Exception):

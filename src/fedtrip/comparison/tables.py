@@ -10,6 +10,7 @@ from typing import Any
 
 from fedtrip.comparison.client_device import FORMULA
 from fedtrip.comparison.variants import WHOSE, Row
+from fedtrip.printable import printable
 from fedtrip.runs.history import LAST_ROUNDS
 from fedtrip.statistics import Estimate, Ratio
 from fedtrip.tasks.interface import Goal
@@ -17,6 +18,8 @@ from fedtrip.tasks.interface import Goal
 BOUND_WORDS = {">": "at least ('>')", "<": "at most ('<')", "?": "at least or at most ('?')"}
 ABBREVIATED = {"accuracy": "acc."}
 """Scores whose names are too long for the title of a column."""
+TELLING = 6
+"""The importance of the columns by which one tells the variants apart."""
 LAST_FIRST = 1e300
 """Sorts cells without a number behind all others."""
 
@@ -274,6 +277,20 @@ def markdown_row(texts: Sequence[str]) -> str:
     return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
 
 
+def as_text(rows: Sequence[Row], most: int = 20) -> str:
+    """The most telling columns in plain lines, for an object's text: the first so many rows."""
+    shown = [column for column in columns(rows) if column.importance >= TELLING]
+    lines = [[column.title for column in shown], *([column.text(row) for column in shown] for row in rows[:most])]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(shown))]
+
+    def written(line: Sequence[str]) -> str:
+        padded = [cell.rjust(width) for cell, width in zip(line, widths, strict=True)]
+        return "  ".join([line[0].ljust(widths[0]), *padded[1:]])
+
+    told = [printable(written(line)) for line in lines]
+    return "\n".join([*told, *([f"… {len(rows) - most} more"] if len(rows) > most else [])])
+
+
 def as_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Everything, as plain JSON data."""
     entries = [entry for column in columns(rows, every=True) for entry in column.data]
@@ -282,13 +299,22 @@ def as_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def as_csv(rows: Sequence[Row]) -> str:
     """Numbers only, one column each: first what is one number, then means with deviations, then ratios."""
+    records = flat_records(rows)
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return buffer.getvalue()
+
+
+def flat_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The same as plain data, one value a column."""
     entries = [entry for column in columns(rows, every=True) for entry in column.data]
     entries.sort(key=lambda entry: len(entry.parts))
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow([name for entry in entries for name in entry.names()])
-    writer.writerows([[value for entry in entries for value in entry.values(row)] for row in rows])
-    return buffer.getvalue()
+    return [
+        {name: value for entry in entries for name, value in zip(entry.names(), entry.values(row), strict=True)}
+        for row in rows
+    ]
 
 
 def _plain(value: Datum) -> Any:

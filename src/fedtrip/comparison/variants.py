@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from fedtrip.comparison.client_device import ClientDevice
 from fedtrip.comparison.comparable import settings_of
+from fedtrip.data.dataset import DataSet
 from fedtrip.errors import UserError
+from fedtrip.experiment.defaults import chosen_options
 from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.federation import ModelSource
+from fedtrip.experiment.names import shown_method
 from fedtrip.experiment.settings import check_setting, concerns, with_settings
+from fedtrip.families import METHOD
 from fedtrip.files.atomic import file_name
+from fedtrip.methods.interface import Method
 from fedtrip.runs.history import History
 from fedtrip.runs.result import Result
 from fedtrip.runs.stored import load_result
@@ -39,36 +45,86 @@ class Variant:
     """One line of the comparison."""
 
     label: str
+    """what it is called where people read it"""
     experiment: Experiment
+    name: str = ""
+    """what it is: the method's whole name, and what sets it apart; by default the label"""
 
     @property
     def folder(self) -> str:
         """A name for its runs."""
-        return file_name(self.label, also="=")
+        return file_name(self.name or self.label, also="=")
 
 
-def make_variants(base: Experiment, methods: Sequence[str], sweeps: Mapping[str, Sequence[Any]]) -> list[Variant]:
+AnyMethod = str | Method | Mapping[str, Any]
+"""A method as one compares it: its name, an object, or a table with its name and options."""
+
+
+def make_variants(base: Experiment, methods: Sequence[AnyMethod], sweeps: Mapping[str, Sequence[Any]]) -> list[Variant]:
     """Every method with every combination of the swept values that concern it.
 
     A sweep's name is `METHOD.option`, `method.option` (for every method in the comparison), `FAMILY.option` of
-    another rule, or a field of the experiment.
+    another rule, or a field of the experiment. A class of the user's own may go without its module there.
     """
-    repeated = {method for method in methods if methods.count(method) > 1}
-    if repeated:
-        raise UserError(f"methods names '{sorted(repeated)[0]}' more than once; accepted: each method once")
-    for name in sweeps:
-        check_setting(name, methods, SWEPT, compared=True)
-    variants = []
-    for method in methods:
-        own = {name: values for name, values in sweeps.items() if concerns(name, method)}
+    if not methods:
+        raise UserError("methods is empty; accepted: at least one method")
+    choices = [METHOD.read(method) for method in methods]
+    for number, choice in enumerate(choices):
+        if choice in choices[:number]:
+            raise UserError(f"methods names '{choice}' more than once; accepted: each method once")
+    names = list(dict.fromkeys(choice.name for choice in choices))
+    swept = {_whole_name(name, names): _values(name, values) for name, values in sweeps.items()}
+    for name in swept:
+        check_setting(name, names, SWEPT, compared=True)
+    made = []
+    for choice, given in zip(choices, methods, strict=True):
+        own = {name: values for name, values in swept.items() if concerns(name, choice.name)}
         for combination in itertools.product(*own.values()):
             chosen = dict(zip(own, combination, strict=True))
-            swept = [f"{_shown(name, method)}={value}" for name, value in chosen.items() if len(own[name]) > 1]
-            variants.append(Variant(" ".join([method, *swept]), with_settings(base, method, chosen)))
-    for earlier, later in itertools.combinations(variants, 2):
+            told = {_shown(name, choice.name): value for name, value in chosen.items() if len(own[name]) > 1}
+            options = None if isinstance(given, str) else choice.options
+            experiment = with_settings(base, choice.name, chosen, options)
+            made.append(_variant(experiment, told, own_options=options is not None))
+    for earlier, later in itertools.combinations(made, 2):
         if earlier.folder == later.folder:
-            raise UserError(f"--set makes two variants '{later.label}'; accepted: each value once")
-    return variants
+            raise UserError(f"--set makes two variants '{later.name}'; accepted: each value once")
+    return _with_whole_names(made)
+
+
+def _values(name: str, values: Any) -> Sequence[Any]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
+        raise UserError(f"sweeps: '{name}' is {values!r}; accepted: a list of the values to try")
+    if not values:
+        raise UserError(f"sweeps: '{name}' has no values; accepted: at least one")
+    return values
+
+
+def _whole_name(setting: str, methods: Sequence[str]) -> str:
+    """A setting of a class of the user's own, that may be named without its module, by its whole name."""
+    owner, dot, option = setting.rpartition(".")
+    meant = [name for name in methods if ":" in name and shown_method(name) == owner]
+    return f"{meant[0]}{dot}{option}" if len(meant) == 1 else setting
+
+
+def _variant(experiment: Experiment, swept: Mapping[str, Any], *, own_options: bool) -> Variant:
+    """A variant by its method, and what sets it apart from the method as it is: what was chosen, and what is swept.
+
+    `own_options`: the method came with options of its own, by which alone it may differ from another.
+    """
+    method = experiment.method.name
+    chosen = {name: value for name, value in chosen_options(experiment).items() if name not in swept}
+
+    def written(name: str, options: Mapping[str, Any]) -> str:
+        return " ".join([name, *(f"{option}={value}" for option, value in options.items())])
+
+    shown = written(shown_method(method), {**chosen, **swept})
+    return Variant(shown, experiment, written(method, {**(chosen if own_options else {}), **swept}))
+
+
+def _with_whole_names(variants: Sequence[Variant]) -> list[Variant]:
+    """The variants; where two would be called the same, each by its whole name."""
+    labels = [variant.label for variant in variants]
+    return [replace(v, label=v.name) if labels.count(v.label) > 1 else v for v in variants]
 
 
 def _shown(name: str, method: str) -> str:
@@ -201,6 +257,15 @@ def run_folder(out: Path, variant: Variant, seed: int) -> Path:
     return out / "runs" / variant.folder / str(seed)
 
 
-def read_results(out: Path, variants: Sequence[Variant], seeds: Sequence[int]) -> dict[str, list[Result]]:
-    """All finished runs of a comparison that was just run; whoever ran it named the code."""
-    return {v.label: [load_result(run_folder(out, v, seed), trust=True) for seed in seeds] for v in variants}
+def read_results(
+    out: Path,
+    variants: Sequence[Variant],
+    seeds: Sequence[int],
+    *,
+    model: ModelSource | None = None,
+    data: DataSet | None = None,
+    data_dir: Path | str | None = None,
+) -> dict[str, list[Result]]:
+    """All finished runs of a comparison that was just run; whoever ran it named the code, or gave what it ran on."""
+    given: dict[str, Any] = {"model": model, "data": data, "data_dir": data_dir, "trust": True}
+    return {v.label: [load_result(run_folder(out, v, seed), **given) for seed in seeds] for v in variants}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,20 @@ STYLE: Any = {
     "legend.frameon": False,
 }
 """Of the figures with axes, as matplotlib's settings."""
+
+
+class Chart(Figure):
+    """A figure that a notebook shows as it is, whether or not somebody imported pyplot there."""
+
+    def _repr_png_(self) -> bytes:
+        return as_png(self)
+
+
+def as_png(figure: Figure, dpi: int = 110) -> bytes:
+    """The figure as the bytes of a PNG file."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi)
+    return buffer.getvalue()
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from fedtrip.comparison.folder import MANIFEST
 from fedtrip.errors import UserError, shortened
 from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.names import shown_method
 from fedtrip.runs.folder import EXPERIMENT, SUMMARY, read_summary
 from fedtrip.runs.result import Result
 from fedtrip.runs.stored import load_result
@@ -72,11 +73,11 @@ def _runs_of(folder: Path) -> Iterator[tuple[str, Path]]:
         raise UserError(f"'{folder}' is not a folder; {accepted}")
     if (folder / MANIFEST).is_file():
         manifest = _manifest(folder)
-        for label, name in manifest["variants"].items():
+        for variant, name in manifest["variants"].items():
             for seed in manifest["seeds"]:
-                yield label, folder / "runs" / name / str(seed)
+                yield manifest["labels"].get(variant, variant), folder / "runs" / name / str(seed)
     elif (folder / EXPERIMENT).is_file():
-        yield Experiment.from_toml(folder / EXPERIMENT).method.name, folder
+        yield shown_method(Experiment.from_toml(folder / EXPERIMENT).method.name), folder
     else:
         raise UserError(f"'{folder}' holds neither a run nor a comparison; {accepted}")
 
@@ -85,6 +86,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         known = dict(manifest["variants"]), list(manifest["seeds"])
+        labels = dict(manifest.get("labels", {}))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
         raise UserError(f"'{folder / MANIFEST}' cannot be read: {problem}") from None
     for name in known[0].values():
@@ -94,7 +96,12 @@ def _manifest(folder: Path) -> dict[str, Any]:
     for seed in known[1]:
         if type(seed) is not int:
             raise UserError(f"'{folder / MANIFEST}' has the seed {shortened(repr(seed))}; accepted: integers")
-    return {**manifest, "variants": known[0], "seeds": known[1]}
+    for label in labels.values():
+        if not isinstance(label, str):
+            raise UserError(f"'{folder / MANIFEST}' has the label {shortened(repr(label))}; accepted: a text")
+    if len(set(labels.values())) < len(labels):
+        raise UserError(f"'{folder / MANIFEST}' gives two variants one label; accepted: each label once")
+    return {**manifest, "variants": known[0], "seeds": known[1], "labels": labels}
 
 
 def _is_folder_name(name: object) -> bool:

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from fedtrip.comparison.comparable import Setting, settings_of
 from fedtrip.comparison.variants import Row, Variant, same_seeds, summarise
-from fedtrip.data.sources import FORMS, short_name
-from fedtrip.experiment.description import Experiment
-from fedtrip.families import TASK
+from fedtrip.experiment.names import title_of
 from fedtrip.runs.history import History
 from fedtrip.tasks.interface import Goal
 
@@ -51,26 +49,3 @@ def make_parts(histories: Mapping[str, Sequence[History]]) -> list[Part]:
         rows = summarise([Variant(*pair) for pair in experiments.items()], some)
         parts.append(Part(title, some, rows, settings_of(experiments)))
     return parts
-
-
-def title_of(experiment: Experiment) -> str:
-    """What was run on what."""
-    parts = [without_folders(experiment.dataset), without_folders(experiment.model), str(experiment.partition)]
-    return ", ".join([*parts, *_task_in_words(experiment)])
-
-
-def _task_in_words(experiment: Experiment) -> list[str]:
-    """The task, where it is not the usual one; of its options only the goal, because a part has one."""
-    task = experiment.task
-    if task.name not in TASK.names():
-        return [str(task)]
-    named = [] if task.text == TASK.default else [task.text]
-    return [*named, *(str(value) for option, value in task.options.items() if option == "score")]
-
-
-def without_folders(name: str) -> str:
-    """A user's own file without the folders it lies in, a Python object by the beginning of its digest."""
-    kind, colon, rest = name.partition(":")
-    if colon and kind in FORMS:
-        return short_name(name)
-    return f"{kind}:{rest[:12]}…" if colon and kind == "python" else name

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result(History):
     """A finished run."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 from torch import nn
 
+from fedtrip.arguments import checked_arguments
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation, ModelSource, prepare
@@ -22,6 +24,7 @@ from fedtrip.runs.result import Result
 from fedtrip.tasks.interface import ACCURACY, Goal
 
 
+@checked_arguments(leave=("data",), model="a torch module, or a function that makes one")
 def load_result(
     run_folder: Path | str,
     *,
@@ -41,7 +44,8 @@ def load_result(
         raise UserError(f"'{folder / METRICS}' is damaged: its rounds are not 1 to {len(records)}")
 
     def build() -> nn.Module:
-        return stored_federation(folder, experiment, model, data, data_dir, trust).module
+        # a copy: the trained parameters must not go into the module that the caller gave
+        return copy.deepcopy(stored_federation(folder, experiment, model, data, data_dir, trust).module)
 
     return Result(
         experiment=experiment,
