@@ -14,6 +14,7 @@ from fedtrip.api.runs import EXPERIMENT_GIVEN, MODEL_GIVEN
 from fedtrip.arguments import checked_arguments
 from fedtrip.comparison.client_device import ClientDevice
 from fedtrip.comparison.folder import MANIFEST, PLOT, REPORT, TABLE, comparison_folder, writing
+from fedtrip.comparison.labels import with_labels
 from fedtrip.comparison.latex import as_latex
 from fedtrip.comparison.tables import as_csv, as_markdown, as_records, as_text, flat_records
 from fedtrip.comparison.trials import Stop, Trial, TrialEngine, check_trial_engine, run_trials
@@ -110,6 +111,7 @@ def compare(
     out: Path | str | None = None,
     methods: Sequence[AnyMethod] | None = None,
     sweeps: Mapping[str, Sequence[Any]] | None = None,
+    labels: Mapping[str, str] | None = None,
     trials: int = 3,
     model: ModelSource | None = None,
     data: Data | None = None,
@@ -129,9 +131,10 @@ def compare(
 
     `methods` are what is compared (default: the paper's six and `fedtrip-auto`): names, `Method` objects such as
     `MyMethod(0.05)`, or tables with a name and options. `sweeps` maps `METHOD.option`, `method.option` or a field of
-    the experiment to the values to try. The folder `out` (default: a new one in `runs/`) gets the runs, the tables,
-    the plot and the report. Trials run side by side on `workers` processes (default: the cores). With the engine `ray`
-    they run on the Ray cluster at `address` (default: a Ray that is started here).
+    the experiment to the values to try, `labels` a variant to what it is called in tables and figures. The folder `out`
+    (default: a new one in `runs/`) gets the runs, the tables, the plot and the report. Trials run side by side on
+    `workers` processes (default: the cores). With the engine `ray` they run on the Ray cluster at `address` (default: a
+    Ray that is started here).
     With `progress` the rounds are shown as they are done, on a terminal and in a notebook.
     With `resume` the comparison that `out` holds goes on, if there is one: finished trials are not repeated, and the
     tables are as if it never had been interrupted. When `stop` says so, all trials end after their current round and
@@ -144,7 +147,9 @@ def compare(
         raise UserError(f"trials is {trials}; accepted: at least 1")
     worker_count(workers)
     check_trial_engine(engine, address)
-    variants = make_variants(base, USUAL_METHODS if methods is None else methods, sweeps or {})
+    variants = with_labels(
+        make_variants(base, USUAL_METHODS if methods is None else methods, sweeps or {}), labels or {}
+    )
     seeds = range(base.seed, base.seed + trials)
     where = _folder(out, base, model, data, overwrite=overwrite, resume=resume)
     destination = Destination(where, overwrite, resume)

@@ -63,6 +63,15 @@ def compare(
             autocompletion=completion.settings,
         ),
     ] = None,
+    labels: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label",
+            metavar="VARIANT=TEXT",
+            help="what a variant is called in tables, figures and report, e.g. fedtrip=Ours; repeatable",
+            rich_help_panel="Comparison",
+        ),
+    ] = None,
     device_macs: Annotated[
         float | None,
         typer.Option(
@@ -109,7 +118,8 @@ def compare(
     """
     from fedtrip.api.comparisons import compare as run_comparison
     from fedtrip.comparison.client_device import ClientDevice
-    from fedtrip.comparison.variants import PAPER_METHODS, USUAL_METHODS
+    from fedtrip.comparison.labels import read_labels
+    from fedtrip.comparison.variants import PAPER_METHODS, USUAL_METHODS, make_variants
     from fedtrip.experiment.defaults import changed
     from fedtrip.experiment.description import Experiment
     from fedtrip.families import METHOD
@@ -130,6 +140,8 @@ def compare(
         raise UserError("--resume needs to know which comparison; accepted: --resume --out FOLDER")
     if tensorboard:
         check_tensorboard()
+    sweeps = read_settings(settings or [])
+    named = read_labels(labels, make_variants(base, names, sweeps)) if labels else {}
     where = absolute(folder) or unused_folder(f"compare-{base.model}-{base.dataset}")
     with LiveComparison(quiet, EventFiles.of_run if tensorboard else None) as progress, Interruption() as interruption:
         try:
@@ -137,7 +149,8 @@ def compare(
                 base,
                 out=where,
                 methods=names,
-                sweeps=read_settings(settings or []),
+                sweeps=sweeps,
+                labels=named,
                 trials=trials,
                 data_dir=absolute(data_dir),
                 workers=workers,

@@ -22,7 +22,7 @@ from fedtrip.experiment.names import shown_method
 from fedtrip.experiment.settings import check_setting, concerns, with_settings
 from fedtrip.families import METHOD
 from fedtrip.files.atomic import file_name
-from fedtrip.methods.interface import Method
+from fedtrip.methods.interface import Method, own_label
 from fedtrip.runs.history import History
 from fedtrip.runs.result import Result
 from fedtrip.runs.stored import load_result
@@ -117,7 +117,8 @@ def _variant(experiment: Experiment, swept: Mapping[str, Any], *, own_options: b
     def written(name: str, options: Mapping[str, Any]) -> str:
         return " ".join([name, *(f"{option}={value}" for option, value in options.items())])
 
-    shown = written(shown_method(method), {**chosen, **swept})
+    given = own_label(METHOD.find(method))
+    shown = written(shown_method(method), {**chosen, **swept}) if given is None else written(given, swept)
     return Variant(shown, experiment, written(method, {**(chosen if own_options else {}), **swept}))
 
 

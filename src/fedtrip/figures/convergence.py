@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 import matplotlib.ticker
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from fedtrip.figures.curves import common_rounds
 from fedtrip.figures.drawing import Chart, save_figure
-from fedtrip.figures.palette import look
+from fedtrip.figures.palette import looks_of
+from fedtrip.printable import one_line
 from fedtrip.runs.history import History
 
-SETTINGS: Any = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
+SETTINGS: Any = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "text.parse_math": False}
+"""A dollar sign in the name of a file or method is a dollar sign."""
+FEW = 8
+"""So many lines have their legend within the plot."""
+MOST_ROWS = 24
+BESIDE = 1.6
+"""Inches more for a column of the legend beside it."""
+LONGEST_LINE = 30
+"""Characters of a label's line."""
 
 
 def draw_convergence(results: Mapping[str, Sequence[History]], path: Path, title: str) -> None:
@@ -31,12 +43,14 @@ def convergence(
     with matplotlib.rc_context(SETTINGS):
         figure = Chart(figsize=size, layout="constrained")
         axes = figure.add_subplot()
-        for number, (label, runs) in enumerate(results.items()):
+        known, lines = looks_of(results), {}
+        for label, runs in results.items():
             rounds, scores = common_rounds(runs)
-            colour, style = look(number)
-            axes.plot(rounds, scores.mean(axis=0), style, color=colour, label=label, linewidth=1.6)
+            colour, style = known[label]
+            (lines[label],) = axes.plot(rounds, scores.mean(axis=0), linestyle=style, color=colour, linewidth=1.6)
             if len(runs) > 1:
-                axes.fill_between(rounds, scores.min(0), scores.max(0), color=colour, alpha=0.13, linewidth=0)
+                alpha = 0.13 if len(results) <= FEW else 0.06
+                axes.fill_between(rounds, scores.min(0), scores.max(0), color=colour, alpha=alpha, linewidth=0)
         _draw_targets(axes, results)
         trials = {len(runs) for runs in results.values()}
         band = f"mean and range of {max(trials)} trials" if max(trials) > 1 else ""
@@ -48,8 +62,23 @@ def convergence(
             axes.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0, decimals=0))
         axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
         axes.grid(alpha=0.25, linewidth=0.6)
-        axes.legend(frameon=False, ncols=2 if len(results) > 8 else 1, loc="best")
+        add_legend(figure, axes, lines)
     return figure
+
+
+def add_legend(figure: Figure, axes: Axes, handles: Mapping[str, Artist]) -> None:
+    """Who is who: within the plot if there are few, else beside it, where it covers nothing."""
+    width, height = figure.get_size_inches()
+    shown: dict[str, Any] = {"frameon": False, "handlelength": 3.0}
+    placeholders = [str(number) for number in range(len(handles))]  # a label that begins with _ would be left out
+    if len(handles) <= FEW:
+        legend = axes.legend(list(handles.values()), placeholders, loc="best", **shown)
+    else:
+        shown |= {"fontsize": 8.5, "labelspacing": min(0.5, 4.5 / len(handles)), "ncols": -(-len(handles) // MOST_ROWS)}
+        legend = figure.legend(list(handles.values()), placeholders, loc="outside right upper", **shown)
+        figure.set_size_inches(width + BESIDE * shown["ncols"], height)
+    for text, label in zip(legend.get_texts(), handles, strict=True):
+        text.set_text("\n".join(textwrap.wrap(one_line(label), LONGEST_LINE)))
 
 
 def _draw_targets(axes: Axes, results: Mapping[str, Sequence[History]]) -> None:

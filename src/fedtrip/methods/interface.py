@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from fedtrip.errors import UserError
+from fedtrip.errors import UserError, shortened
 from fedtrip.families import METHOD
 from fedtrip.layout import Layout
 from fedtrip.methods._local import (
@@ -28,6 +28,7 @@ from fedtrip.methods._local import (
     GradientAt,
     Local,
 )
+from fedtrip.printable import one_line
 from fedtrip.registry import Rule
 from fedtrip.vectors import Vectors, copied, size_in_bytes
 
@@ -207,6 +208,9 @@ class Method(Rule):
     checked by their type annotations (pydantic's `Annotated[float, Field(ge=0)]` gives a range).
     """
 
+    label: ClassVar[str] = ""
+    """What it is called in tables, figures and reports; by default by its name, of one's own class by the class's, with
+    the options that differ from their defaults. A subclass does not inherit it."""
     momentum: ClassVar[float] = 0.9
     """Default momentum of the local optimizer."""
     weighting: ClassVar[Weighting] = "samples"
@@ -302,6 +306,16 @@ class Method(Rule):
     def attaching(self, cost: CostSymbols) -> Attaching | None:
         """The cost of the attaching operations as in the paper's Table 8; None if it is not declared."""
         return None
+
+
+def own_label(cls: type[Rule]) -> str | None:
+    """The label that a class gives itself, in one line; None if it gives none."""
+    label = vars(cls).get("label")
+    if label is None or cls is Method:
+        return None
+    if not isinstance(label, str) or not one_line(label):
+        raise UserError(f"method '{METHOD.name_of(cls)}': label is {shortened(repr(label))}; accepted: a text")
+    return one_line(label)
 
 
 def make_method(name: str, options: Mapping[str, Any], *, model: str, dataset: str) -> Method:

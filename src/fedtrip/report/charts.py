@@ -3,44 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fedtrip.figures.curves import common_rounds, mean_traffic
-from fedtrip.figures.palette import ON_DARK, look
+from fedtrip.figures.palette import FURTHER_STYLES, STYLES, Look
 from fedtrip.report.clients import ClientView
 from fedtrip.report.parts import Part
 from fedtrip.runs.history import History
 
-DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
+DASHES = dict(
+    zip((*STYLES, *FURTHER_STYLES), ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot"), strict=True)
+)
 """The line styles as Plotly calls them."""
 MOST_CLASSES = 40
 """Classes of a confusion matrix that are shown: more cannot be told apart on a screen."""
 
 
-def chart_data(part: Part, clients: ClientView | None) -> dict[str, Any]:
+def chart_data(part: Part, clients: ClientView | None, looks: Mapping[str, Look]) -> dict[str, Any]:
     """Everything that a part's charts draw."""
     return {
         "goal": {"score": part.goal.score, "share": part.goal.is_share},
         "target": part.target,
-        "variants": [
-            _variant(number, label, runs, clients) for number, (label, runs) in enumerate(part.histories.items())
-        ],
+        "variants": [_variant(looks[label], label, runs, clients) for label, runs in part.histories.items()],
         "labels": {} if clients is None else {str(seed): table.T.tolist() for seed, table in clients.counts.items()},
     }
 
 
-def _variant(number: int, label: str, runs: Sequence[History], clients: ClientView | None) -> dict[str, Any]:
-    colour, style = look(number)
+def _variant(look: Look, label: str, runs: Sequence[History], clients: ClientView | None) -> dict[str, Any]:
     of_seed = {} if clients is None else clients.accuracy.get(label, {})
     confusion = None if clients is None else clients.confusion.get(label)
     return {
         "label": label,
-        "colour": colour,
-        "dark": ON_DARK.get(colour, colour),
-        "dash": DASHES[style],
+        "colour": look.colour,
+        "dark": look.on_dark,
+        "dash": DASHES[look.style],
         **_band(runs),
         "trials": [
             {

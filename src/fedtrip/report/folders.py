@@ -12,7 +12,6 @@ from typing import Any
 from fedtrip.comparison.folder import MANIFEST
 from fedtrip.errors import UserError, shortened
 from fedtrip.experiment.description import Experiment
-from fedtrip.experiment.names import shown_method
 from fedtrip.runs.folder import EXPERIMENT, SUMMARY, read_summary
 from fedtrip.runs.result import Result
 from fedtrip.runs.stored import load_result
@@ -40,11 +39,12 @@ def read_folders(folders: Sequence[Path]) -> Collected:
     sources: dict[str, Experiment] = {}
     for folder in folders:
         unfinished = 0
-        for label, run in _runs_of(folder):
+        for given, run in _runs_of(folder):
             if not (run / SUMMARY).is_file():
                 unfinished += 1
                 continue
             result = load_result(run)
+            label = given or result.label
             plain = result.experiment.but(seed=0)
             name = label if sources.get(label, plain) == plain else f"{label} ({folder.resolve().name})"
             if sources.setdefault(name, plain) != plain:
@@ -66,8 +66,8 @@ def read_folders(folders: Sequence[Path]) -> Collected:
     return collected
 
 
-def _runs_of(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Label and folder of every run."""
+def _runs_of(folder: Path) -> Iterator[tuple[str | None, Path]]:
+    """Label and folder of every run; None if it says itself what it is called."""
     accepted = "accepted: a folder that `fedtrip run` or `fedtrip compare` wrote"
     if not folder.is_dir():
         raise UserError(f"'{folder}' is not a folder; {accepted}")
@@ -77,7 +77,7 @@ def _runs_of(folder: Path) -> Iterator[tuple[str, Path]]:
             for seed in manifest["seeds"]:
                 yield manifest["labels"].get(variant, variant), folder / "runs" / name / str(seed)
     elif (folder / EXPERIMENT).is_file():
-        yield shown_method(Experiment.from_toml(folder / EXPERIMENT).method.name), folder
+        yield None, folder
     else:
         raise UserError(f"'{folder}' holds neither a run nor a comparison; {accepted}")
 

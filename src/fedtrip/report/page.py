@@ -18,6 +18,7 @@ from fedtrip._version import __version__
 from fedtrip.comparison.tables import columns, note
 from fedtrip.errors import UserError
 from fedtrip.experiment.preparer import Preparer
+from fedtrip.figures.palette import looks_of
 from fedtrip.files.atomic import write_text
 from fedtrip.report.charts import MOST_CLASSES, chart_data
 from fedtrip.report.clients import MOST_CLIENTS, ClientView, NoClasses, Prepare, look_at_clients
@@ -81,12 +82,12 @@ def write_report(
     """
     if not any(histories.values()):
         raise UserError("a report needs at least one finished run")
-    parts = make_parts(histories)
+    parts, looks = make_parts(histories), looks_of(histories)
     sections, data = [], []
     for part in parts:
         clients, why = _clients(part, prepare or Preparer(download=False, own_code=False))
         sections.append(_section(part, clients, why))
-        data.append(chart_data(part, clients))
+        data.append(chart_data(part, clients, looks))
     script = _asset("report.js")
     page = _template().render(
         policy=_policy(script),

@@ -45,6 +45,8 @@ class History:
     """why it was stopped before its last round, as it was asked to be: by its patience, or by its `on_round`"""
     remark: str | None = field(default=None, kw_only=True)
     """what one should know of the method with this model"""
+    method_label: str | None = field(default=None, kw_only=True)
+    """what the method's class calls itself, if it does"""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {one_line(self.title)}: {one_line('; '.join(self._in_words()))}>"
@@ -62,7 +64,7 @@ class History:
     @property
     def label(self) -> str:
         """What the method is called where people read it."""
-        return shown_method(self.experiment.method.name)
+        return self.method_label or shown_method(self.experiment.method.name)
 
     @property
     def title(self) -> str:

@@ -91,6 +91,7 @@ class Result(History):
             "ended": self.ended,
             "stopped": self.stopped,
             **({} if self.remark is None else {"remark": self.remark}),
+            **({} if self.method_label is None else {"method_label": self.method_label}),
             "model_sha256": self.model_sha256,
             "seconds": sum(r.seconds for r in self.records),
             "versions": versions(),

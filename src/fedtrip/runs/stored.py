@@ -55,6 +55,7 @@ def load_result(
         ended=summary.get("ended"),
         stopped=summary.get("stopped"),
         remark=summary.get("remark"),
+        method_label=summary.get("method_label"),
         gflops_per_round=summary.get("gflops_per_round"),
         acceleration=tuple(summary.get("acceleration", ())),
         kernels=summary.get("kernels"),

@@ -21,7 +21,7 @@
   const seeThrough = (colour, alpha) =>
     `rgba(${[1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)).join(",")},${alpha})`;
   const style = (name) => getComputedStyle(root).getPropertyValue(name).trim();
-  const DASHES = { solid: "", dash: "7 3", dashdot: "7 3 2 3", dot: "2 3" };
+  const DASHES = { solid: "", dash: "7 3", dashdot: "7 3 2 3", dot: "2 3", longdash: "11 4", longdashdot: "11 3 2 3" };
   const X_TITLES = {
     rounds: "communication round",
     megabytes: "MB sent, all clients, down and up",
