@@ -29,7 +29,7 @@ def test_a_table_of_at_most_80_columns(fedtrip, here):
         "--workers", 1, "--out", "cmp",
     )  # fmt: skip
     assert ended.code == 0
-    *table, _, _, _ = ended.out.rstrip().splitlines()  # the last three are paths, of any length
+    *table, _, _, _, _ = ended.out.rstrip().splitlines()  # the last four are paths, of any length
     assert max(map(len, table)) <= 80
     for part in ("digits, mlp, dirichlet:0.5, 2 trials", "mu=0.1", "mu=0.4", "fedavg", "slowmo", "to 20%", "[95 %]"):
         assert part in ended.out

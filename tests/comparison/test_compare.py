@@ -183,7 +183,8 @@ def test_all_variants_have_the_same_clients_partition_and_initial_model(blobs, c
 def test_the_files_agree(compared):
     out = compared.out
     assert {path.name for path in out.iterdir()} == {
-        "comparison.json", "runs", "table.md", "table.csv", "table.json", "convergence.png", "report.html"
+        "comparison.json", "runs", "table.md", "table.csv", "table.json", "table.tex", "convergence.png",
+        "convergence.pdf", "convergence.svg", "report.html",
     }  # fmt: skip
     assert {path.relative_to(out / "runs").as_posix() for path in out.glob("runs/*/*")} == {
         f"{variant}/{seed}" for variant in ("fedtrip_mu=0.1", "fedtrip_mu=50.0", "fedavg", "moon") for seed in (0, 1)

@@ -188,11 +188,12 @@ def test_a_manifest_with_wrong_labels_is_refused(labelled, labels):
 
 
 def test_figures_take_any_label(tmp_path):
-    from fedtrip.figures.convergence import convergence, draw_convergence
+    from fedtrip.figures.convergence import convergence
+    from fedtrip.figures.drawing import save_figures
 
     evil = ["_hidden", "$\\frac{$", "a" * 80, "μ & 100 %"]
     runs = {label: [made_up("fedavg", 0, [0.1, 0.5])] for label in evil}
     drawn = [text.get_text().replace("\n", "") for text in convergence(runs).axes[0].get_legend().get_texts()]
     assert drawn == evil
-    draw_convergence(runs, tmp_path / "plot.png", "npz:$\\frac{.npz")
-    assert (tmp_path / "plot.png").is_file()
+    save_figures(convergence(runs, "npz:$\\frac{.npz"), tmp_path / "plot.png")
+    assert {path.suffix for path in tmp_path.iterdir()} == {".png", ".pdf", ".svg"}

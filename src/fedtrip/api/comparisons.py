@@ -1,5 +1,5 @@
-"""Run a comparison and write its folder: runs/VARIANT/SEED/, table.md, table.csv, table.json, convergence.png,
-report.html."""
+"""Run a comparison and write its folder: runs/VARIANT/SEED/, table.md, .csv, .json and .tex, convergence.png, .pdf and
+.svg, report.html."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fedtrip.api.runs import EXPERIMENT_GIVEN, MODEL_GIVEN
 from fedtrip.arguments import checked_arguments
+from fedtrip.comparison.baseline import check_baseline
 from fedtrip.comparison.client_device import ClientDevice
-from fedtrip.comparison.folder import MANIFEST, PLOT, REPORT, TABLE, comparison_folder, writing
+from fedtrip.comparison.folder import LATEX, MANIFEST, PLOT, REPORT, TABLE, comparison_folder, writing
 from fedtrip.comparison.labels import with_labels
 from fedtrip.comparison.latex import as_latex
 from fedtrip.comparison.tables import as_csv, as_markdown, as_records, as_text, flat_records
@@ -35,7 +36,8 @@ from fedtrip.experiment.federation import ModelSource
 from fedtrip.experiment.given_data import Data, as_dataset
 from fedtrip.experiment.names import title_of
 from fedtrip.experiment.preparer import Preparer
-from fedtrip.figures.convergence import convergence, draw_convergence
+from fedtrip.figures.convergence import convergence
+from fedtrip.figures.drawing import save_figures
 from fedtrip.files.atomic import write_json, write_text
 from fedtrip.one_thread import refuse_inside_a_run
 from fedtrip.printable import one_line
@@ -112,6 +114,7 @@ def compare(
     methods: Sequence[AnyMethod] | None = None,
     sweeps: Mapping[str, Sequence[Any]] | None = None,
     labels: Mapping[str, str] | None = None,
+    baseline: str | None = None,
     trials: int = 3,
     model: ModelSource | None = None,
     data: Data | None = None,
@@ -131,7 +134,8 @@ def compare(
 
     `methods` are what is compared (default: the paper's six and `fedtrip-auto`): names, `Method` objects such as
     `MyMethod(0.05)`, or tables with a name and options. `sweeps` maps `METHOD.option`, `method.option` or a field of
-    the experiment to the values to try, `labels` a variant to what it is called in tables and figures. The folder `out`
+    the experiment to the values to try, `labels` a variant to what it is called in tables and figures. Speed-ups are
+    over the `baseline`, a method or a variant (default: FedAvg, if it is among them). The folder `out`
     (default: a new one in `runs/`) gets the runs, the tables, the plot and the report. Trials run side by side on
     `workers` processes (default: the cores). With the engine `ray` they run on the Ray cluster at `address` (default: a
     Ray that is started here).
@@ -150,6 +154,7 @@ def compare(
     variants = with_labels(
         make_variants(base, USUAL_METHODS if methods is None else methods, sweeps or {}), labels or {}
     )
+    based = check_baseline(variants, baseline)
     seeds = range(base.seed, base.seed + trials)
     where = _folder(out, base, model, data, overwrite=overwrite, resume=resume)
     destination = Destination(where, overwrite, resume)
@@ -168,7 +173,7 @@ def compare(
         for seed in seeds
         for variant, federation in zip(variants, federations, strict=True)
     ]
-    with comparison_folder(destination, variants, seeds, federations, command):
+    with comparison_folder(destination, variants, seeds, federations, command, based):
         with _shown(watcher, progress) as told:
             if told is not None:
                 told.begin(variants, trials)
@@ -181,11 +186,12 @@ def compare(
 
         results = read_results(where, variants, seeds, model=model, data=given, data_dir=data_dir)
         completed = [replace(v, experiment=f.experiment) for v, f in zip(variants, federations, strict=True)]
-        rows = summarise(completed, results, device)
+        rows = summarise(completed, results, device, based)
         comparison = Comparison(title_of(federations[0].experiment), rows, results, where)
         with writing(where):
             _write(comparison)
-            write_report(results, where / REPORT, commands=[command] if command else [], prepare=prepared)
+            commands = [command] if command else []
+            write_report(results, where / REPORT, commands=commands, prepare=prepared, baseline=based)
     return comparison
 
 
@@ -223,4 +229,5 @@ def _write(comparison: Comparison) -> None:
     write_text(where / TABLE, as_markdown(rows, title))
     write_text(where / "table.csv", as_csv(rows))
     write_json(where / "table.json", as_records(rows))
-    draw_convergence(comparison.results, where / PLOT, title)
+    write_text(where / LATEX, comparison.to_latex())
+    save_figures(comparison.plot(), where / PLOT)

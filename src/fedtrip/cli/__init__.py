@@ -15,6 +15,7 @@ from fedtrip.cli.compare import compare
 from fedtrip.cli.console import err
 from fedtrip.cli.costs import costs
 from fedtrip.cli.doctor import doctor
+from fedtrip.cli.export import export
 from fedtrip.cli.new_app import new_app
 from fedtrip.cli.partition import partition
 from fedtrip.cli.report import report
@@ -43,6 +44,7 @@ for _command in (
     run,
     compare,
     report,
+    export,
     evaluate,
     partition,
     costs,

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from fedtrip.comparison.baseline import BASELINE
 from fedtrip.comparison.variants import Variant
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment, difference
@@ -18,10 +19,10 @@ from fedtrip.runs.checkpoint import Checkpoint
 from fedtrip.runs.folder import CHECKPOINT, EXPERIMENT, Destination, remove_run
 
 MANIFEST = "comparison.json"
-LABELS = "labels"
-"""What the variants are called in the tables: part of how a comparison is shown, not of what it is."""
-TABLE, PLOT, REPORT = "table.md", "convergence.png", "report.html"
-OTHERS = ("table.csv", "table.json")
+HOW_SHOWN = ("labels", "baseline")
+"""What the variants are called and held against in the tables: not what the comparison is."""
+TABLE, LATEX, PLOT, REPORT = "table.md", "table.tex", "convergence.png", "report.html"
+OTHERS = ("table.csv", "table.json", LATEX, "convergence.pdf", "convergence.svg")
 
 
 @contextmanager
@@ -31,12 +32,14 @@ def comparison_folder(
     seeds: Sequence[int],
     federations: Sequence[Federation],
     command: str | None,
+    baseline: str = BASELINE,
 ) -> Iterator[None]:
     """The folder, locked, with the manifest of this comparison in it; an earlier comparison goes unless resumed."""
     out = destination.out
     manifest = {
         "variants": {variant.name or variant.label: variant.folder for variant in variants},
-        LABELS: {variant.name or variant.label: variant.label for variant in variants},
+        "labels": {variant.name or variant.label: variant.label for variant in variants},
+        "baseline": baseline,
         "seeds": list(seeds),
         "experiments": [federation.experiment.to_toml() for federation in federations],
         "data_sha256": [federation.dataset.sha256() for federation in federations],
@@ -49,9 +52,10 @@ def comparison_folder(
         destination.check(MANIFEST, "comparison")  # again: another process may have written until now
         if destination.resume and (out / MANIFEST).is_file():
             stored = _check_same(out, manifest)
-            if stored.get(LABELS) != manifest[LABELS]:
+            how = {name: manifest[name] for name in HOW_SHOWN}
+            if {name: stored.get(name) for name in HOW_SHOWN} != how:
                 with writing(out):
-                    write_json(out / MANIFEST, {**stored, LABELS: manifest[LABELS]})
+                    write_json(out / MANIFEST, {**stored, **how})
         else:
             with writing(out):
                 _remove_runs(out)

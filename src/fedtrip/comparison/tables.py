@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fedtrip.comparison.client_device import FORMULA
+from fedtrip.comparison.marks import SIGNS, Mark, mark_of_speedup, rule_in_words
 from fedtrip.comparison.variants import WHOSE, Row
 from fedtrip.printable import printable
 from fedtrip.runs.history import LAST_ROUNDS
@@ -66,14 +67,17 @@ class Column:
     """how to read it"""
     brief: Callable[[Row], str] | None = None
     """the cell where there is little room, if it is another"""
+    mark: Callable[[Row], Mark] = lambda _row: ""
+    """what the cell is marked as"""
     importance: int = 0
     """which columns a terminal shows if it has not room for all, the highest; 0 is never shown there"""
     is_shown: bool = True
     """whether people get it; programs always do"""
 
     def cell(self, row: Row, *, brief: bool = False) -> str:
-        """A row's cell."""
-        return self.brief(row) if brief and self.brief is not None else self.text(row)
+        """A row's cell, with its mark."""
+        text = self.brief(row) if brief and self.brief is not None else self.text(row)
+        return text + SIGNS[self.mark(row)]
 
 
 def columns(rows: Sequence[Row], *, every: bool = False) -> list[Column]:
@@ -97,7 +101,6 @@ def _to_target(rows: Sequence[Row]) -> list[Column]:
     marked = "; '>' marks means in which a run that never got there counts as its last round"
     met = "as good as the target" if goal is None else f"{goal.sign} target"
     how = f"Rounds to target: first round with test {score} {met}{marked if any(map(_bound, rows)) else ''}."
-    speedups = [row.speedup for row in rows if row.speedup is not None]
     return [
         Column(
             f"rounds to {goal.shown_target(only)}" if only is not None and goal is not None else "rounds to target",
@@ -105,6 +108,7 @@ def _to_target(rows: Sequence[Row]) -> list[Column]:
             lambda row: LAST_FIRST if row.target is None else row.rounds.mean + 0.5 * bool(row.censored),  # a bound
             (Entry("target", lambda row: row.target), an_estimate("rounds", lambda row: row.rounds)),
             note=how if some else "",
+            mark=lambda row: row.rounds_mark,
             importance=7,
         ),
         Column(
@@ -118,8 +122,13 @@ def _to_target(rows: Sequence[Row]) -> list[Column]:
             "speed-up [95 %]",
             lambda row: interval(row.speedup) if row.target is not None else "–",
             lambda row: LAST_FIRST if row.target is None or row.speedup is None else row.speedup.mean,
-            (Entry("speedup", lambda row: row.speedup, ("mean", "low", "high", "bound", "left_out")),),
-            note=_note_on_speedups(speedups) if some else "",
+            (
+                Entry("baseline", lambda row: row.baseline),
+                Entry("speedup", lambda row: row.speedup, ("mean", "low", "high", "bound", "left_out")),
+                Entry("speedup_p_holm", lambda row: row.speedup_p),
+            ),
+            note=_note_on_speedups(rows) if some else "",
+            mark=mark_of_speedup,
             importance=8,
         ),
     ]
@@ -134,6 +143,7 @@ def _final_score(rows: Sequence[Row]) -> Column:
         lambda row: LAST_FIRST if row.final_score is None else row.final_score.mean,
         (an_estimate(f"final_{name}", lambda row: row.final_score),),
         note=f"Final {name}: mean of the last {LAST_ROUNDS} evaluated rounds.",
+        mark=lambda row: row.score_mark,
         importance=6,
     )
 
@@ -242,16 +252,23 @@ def _further_costs(rows: Sequence[Row]) -> list[Column]:
     ]
 
 
-def note(rows: Sequence[Row], shown: Sequence[Column]) -> str:
-    """How to read a table with these columns."""
+BEST_AND_TOLD = ("°: the best and what is not significantly worse,", "*: a speed-up")
+"""What the signs of marked cells mean, where there are no fonts."""
+
+
+def note(rows: Sequence[Row], shown: Sequence[Column], marked: tuple[str, str] = BEST_AND_TOLD) -> str:
+    """How to read a table with these columns; `marked` says what the marks look like."""
     means = ["Mean ± standard deviation over trials."] if any(row.trials > 1 for row in rows) else []
-    return " ".join([*means, *dict.fromkeys(column.note for column in shown if column.note)])
+    marks = rule_in_words([column.mark(row) for column in shown for row in rows], *marked)
+    notes = dict.fromkeys(column.note for column in shown)
+    return " ".join(filter(None, [*means, *notes, marks]))
 
 
-def _note_on_speedups(speedups: Sequence[Ratio]) -> str:
+def _note_on_speedups(rows: Sequence[Row]) -> str:
+    speedups = [row.speedup for row in rows if row.speedup is not None]
     if not speedups:
         return ""
-    told = "Speed-up: fedavg's rounds over the method's"
+    told = f"Speed-up: {rows[0].baseline}'s rounds over the method's"
     if any(ratio.low is not None for ratio in speedups):
         told += ", geometric mean paired by seed, 95 % interval"
     bounds = [words for mark, words in BOUND_WORDS.items() if any(ratio.bound == mark for ratio in speedups)]
@@ -267,7 +284,7 @@ def as_markdown(rows: Sequence[Row], title: str) -> str:
     """A Markdown page with the table and how to read it."""
     shown = columns(rows)
     lines = [[column.title for column in shown], ["---"] * len(shown)]
-    lines += [[column.text(row) for column in shown] for row in rows]
+    lines += [[column.cell(row) for column in shown] for row in rows]
     table = "\n".join(map(markdown_row, lines))
     return f"# {title}\n\n{table}\n\n{note(rows, shown)}\n"
 
@@ -280,7 +297,7 @@ def markdown_row(texts: Sequence[str]) -> str:
 def as_text(rows: Sequence[Row], most: int = 20) -> str:
     """The most telling columns in plain lines, for an object's text: the first so many rows."""
     shown = [column for column in columns(rows) if column.importance >= TELLING]
-    lines = [[column.title for column in shown], *([column.text(row) for column in shown] for row in rows[:most])]
+    lines = [[column.title for column in shown], *([column.cell(row) for column in shown] for row in rows[:most])]
     widths = [max(len(line[at]) for line in lines) for at in range(len(shown))]
 
     def written(line: Sequence[str]) -> str:

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fedtrip.comparison.baseline import BASELINE, baselines_of
 from fedtrip.comparison.client_device import ClientDevice
 from fedtrip.comparison.comparable import settings_of
+from fedtrip.comparison.marks import Mark, with_marks
 from fedtrip.data.dataset import DataSet
 from fedtrip.errors import UserError
 from fedtrip.experiment.defaults import chosen_options
@@ -29,7 +31,6 @@ from fedtrip.runs.stored import load_result
 from fedtrip.statistics import Estimate, Ratio, estimate, paired_ratio
 from fedtrip.tasks.interface import Goal
 
-BASELINE = "fedavg"
 WHOSE, OF_CLIENTS = ("global", "personal"), ("mean", "worst_tenth", "unseen")
 """Whose models serve the clients, and what is told of it."""
 PAPER_METHODS = ("fedtrip", "fedavg", "fedprox", "slowmo", "moon", "feddyn")
@@ -147,8 +148,8 @@ class Row:
     censored: int
     """trials that never reached the target"""
     speedup: Ratio | None
-    """over FedAvg with the same settings, paired by seed; None without FedAvg, for FedAvg itself, and where neither
-    reached the target on any seed"""
+    """over the baseline with the same settings, paired by seed; None without one, for the baseline itself, and where
+    neither reached the target on any seed"""
     goal: Goal
     """the score that the target is about"""
     final_score: Estimate | None
@@ -164,26 +165,37 @@ class Row:
     client_scores: Mapping[str, Mapping[str, Estimate | None]] = field(default_factory=dict)
     """how the final `global` (and `personal`) models serve the clients, where they were asked: mean, worst_tenth and
     unseen of the goal's score"""
+    baseline: str = BASELINE
+    """what the speed-up is over, as people read it"""
+    speedup_p: float | None = None
+    """the speed-up's p-value after Holm's correction for all speed-ups of the table"""
+    rounds_mark: Mark = ""
+    """whether it needs the fewest rounds, or is not told apart from the one that does"""
+    score_mark: Mark = ""
+    """the same of the final score"""
 
 
 def summarise(
-    variants: Sequence[Variant], results: Mapping[str, Sequence[History]], device: ClientDevice | None = None
+    variants: Sequence[Variant],
+    results: Mapping[str, Sequence[History]],
+    device: ClientDevice | None = None,
+    baseline: str = BASELINE,
 ) -> list[Row]:
     """One row a variant with its complete experiment; `results` holds its runs in the order of the seeds."""
     settings = settings_of({variant.label: variant.experiment for variant in variants})
+    based = baselines_of(variants, baseline)
+    called = based[0] if len(based) == 1 else shown_method(baseline)
     rows = []
     for variant in variants:
         runs = results[variant.label]
         target = runs[0].experiment.target
         rounds, censored = rounds_to_target(runs)
         baselines = [
-            results[other.label]
-            for other in variants
-            if other.experiment.method.name == BASELINE
-            and settings[other.label] == settings[variant.label]
-            and same_seeds(results[other.label], runs)
+            results[other]
+            for other in based
+            if settings[other] == settings[variant.label] and same_seeds(results[other], runs)
         ]
-        with_baseline = baselines and variant.experiment.method.name != BASELINE
+        with_baseline = baselines and variant.label not in based
         needed = [_reached(run) or len(run.records) for run in runs]
         spent = [run.costs(n) for run, n in zip(runs, needed, strict=True)]
         gflops = [cost["gflops"] for cost in spent if cost["gflops"] is not None]
@@ -206,9 +218,11 @@ def summarise(
                 if device is None
                 else estimate([device.seconds(run.records[:n]) for run, n in zip(runs, needed, strict=True)]),
                 client_scores=_client_scores(runs),
+                baseline=called,
             )
         )
-    return rows
+    seeds = {label: tuple(run.experiment.seed for run in runs) for label, runs in results.items()}
+    return with_marks(rows, {row.variant: (settings[row.variant], seeds[row.variant]) for row in rows})
 
 
 def rounds_to_target(runs: Sequence[History]) -> tuple[list[float], list[bool]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -14,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedtrip.figures.curves import common_rounds
-from fedtrip.figures.drawing import Chart, save_figure
+from fedtrip.figures.drawing import Chart
 from fedtrip.figures.palette import looks_of
 from fedtrip.printable import one_line
 from fedtrip.runs.history import History
@@ -28,11 +27,6 @@ BESIDE = 1.6
 """Inches more for a column of the legend beside it."""
 LONGEST_LINE = 30
 """Characters of a label's line."""
-
-
-def draw_convergence(results: Mapping[str, Sequence[History]], path: Path, title: str) -> None:
-    """Write the plot; its format follows the name."""
-    save_figure(convergence(results, title), path)
 
 
 def convergence(

@@ -23,8 +23,8 @@ ON_DARK = {
     "#7F7F7F": "#A6A6A6",
 }  # fmt: skip
 """The same hue, lighter, where a colour is too dark for a dark page."""
-USUAL_COLOURS = 8
-"""So many of them are those of the usual methods."""
+OWN_COLOURS = (8, 9, 11)
+"""Places of the colours that a class of the user's own has first: the usual methods have others, and grey is dull."""
 Style = str | tuple[float, tuple[float, ...]]
 STYLES: tuple[Style, ...] = ("-", "--", "-.", ":")
 FURTHER_STYLES: tuple[Style, ...] = ((0, (9, 3)), (0, (9, 2.5, 2, 2.5)))
@@ -91,7 +91,7 @@ def _places_of(method: str) -> list[int]:
     First in the colours that the usual methods do not have.
     """
     further = range(len(COLOURS) * len(STYLES), PLACES)
-    rare = [place for place in further if place % len(COLOURS) >= USUAL_COLOURS]
+    rare = [place for place in further if place % len(COLOURS) in OWN_COLOURS]
     first = int.from_bytes(hashlib.sha256(method.encode("utf-8", "replace")).digest()[:4], "big") % len(rare)
     return [*rare[first:], *rare[:first], *(place for place in further if place not in rare), *range(PLACES)]
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fedtrip.comparison.baseline import BASELINE, baselines_of, check_baseline
 from fedtrip.comparison.folder import MANIFEST
+from fedtrip.comparison.variants import Variant
 from fedtrip.errors import UserError, shortened
 from fedtrip.experiment.description import Experiment
 from fedtrip.runs.folder import EXPERIMENT, SUMMARY, read_summary
@@ -27,6 +29,15 @@ class Collected:
     versions: list[dict[str, str]] = field(default_factory=list)
     """the different sets of versions that the runs were made with"""
     remarks: list[str] = field(default_factory=list)
+    baselines: list[str] = field(default_factory=list)
+    """what the comparisons' speed-ups were over"""
+
+    def baseline(self, asked: str | None) -> str:
+        """What speed-ups are over: what was asked for, or what the comparisons had if they agree, else FedAvg."""
+        variants = [Variant(label, runs[0].experiment) for label, runs in self.histories.items()]
+        if asked is not None:
+            return check_baseline(variants, asked)
+        return self.baselines[0] if len(self.baselines) == 1 and baselines_of(variants, self.baselines[0]) else BASELINE
 
 
 def read_folders(folders: Sequence[Path]) -> Collected:
@@ -56,6 +67,8 @@ def read_folders(folders: Sequence[Path]) -> Collected:
             if isinstance(used, dict) and used not in collected.versions:
                 collected.versions.append(used)
         collected.commands.append(_command(folder))
+        if (stored := _baseline(folder)) not in (None, *collected.baselines):
+            collected.baselines.append(stored)
         if unfinished:
             what = "1 run is" if unfinished == 1 else f"{unfinished} runs are"
             collected.remarks.append(f"{what} not finished in '{folder.resolve().name}' and not part of this report.")
@@ -99,9 +112,16 @@ def _manifest(folder: Path) -> dict[str, Any]:
     for label in labels.values():
         if not isinstance(label, str):
             raise UserError(f"'{folder / MANIFEST}' has the label {shortened(repr(label))}; accepted: a text")
+    if not isinstance(baseline := manifest.get("baseline", BASELINE), str):
+        raise UserError(f"'{folder / MANIFEST}' has the baseline {shortened(repr(baseline))}; accepted: a text")
     if len(set(labels.values())) < len(labels):
         raise UserError(f"'{folder / MANIFEST}' gives two variants one label; accepted: each label once")
     return {**manifest, "variants": known[0], "seeds": known[1], "labels": labels}
+
+
+def _baseline(folder: Path) -> Any:
+    """What a comparison's speed-ups were over; None if the folder holds none, or one of an earlier version."""
+    return _manifest(folder).get("baseline") if (folder / MANIFEST).is_file() else None
 
 
 def _is_folder_name(name: object) -> bool:

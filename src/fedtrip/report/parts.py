@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fedtrip.comparison.baseline import BASELINE, baselines_of
 from fedtrip.comparison.comparable import Setting, settings_of
 from fedtrip.comparison.variants import Row, Variant, same_seeds, summarise
 from fedtrip.experiment.names import title_of
@@ -20,6 +21,8 @@ class Part:
     histories: dict[str, Sequence[History]]
     rows: list[Row]
     settings: dict[str, Setting]
+    baselines: Sequence[str] = ()
+    """the variants that speed-ups are over"""
 
     def comparable(self, one: str, other: str) -> bool:
         """Whether a ratio of the rounds of two variants means something."""
@@ -37,7 +40,7 @@ class Part:
         return targets.pop() if len(targets) == 1 else None
 
 
-def make_parts(histories: Mapping[str, Sequence[History]]) -> list[Part]:
+def make_parts(histories: Mapping[str, Sequence[History]], baseline: str = BASELINE) -> list[Part]:
     """One part for each combination of data set, model, partition, task and goal, in the order they come."""
     titles: dict[str, dict[str, Sequence[History]]] = {}
     for label, runs in histories.items():
@@ -46,6 +49,7 @@ def make_parts(histories: Mapping[str, Sequence[History]]) -> list[Part]:
     parts = []
     for title, some in titles.items():
         experiments = {label: runs[0].experiment for label, runs in some.items()}
-        rows = summarise([Variant(*pair) for pair in experiments.items()], some)
-        parts.append(Part(title, some, rows, settings_of(experiments)))
+        variants = [Variant(*pair) for pair in experiments.items()]
+        rows = summarise(variants, some, baseline=baseline)
+        parts.append(Part(title, some, rows, settings_of(experiments), baselines_of(variants, baseline)))
     return parts
