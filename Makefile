@@ -67,13 +67,8 @@ results: .venv/ready  ## the tables, figures and pages of the paper's record, fr
 docs: .venv/docs  ## the documentation as pages in site/; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-evidence: .venv/ready $(NATIVE)  ## measures docs/evidence/ again: ten methods on digits, ten trials each, in about ten minutes
-	for alpha in 0.5 0.1; do \
-	  $(BIN)/fedtrip compare --methods all --trials 10 --partition dirichlet:$$alpha --out runs/evidence-$$alpha --overwrite && \
-	  for file in table.md table.json convergence.png; do \
-	    cp runs/evidence-$$alpha/$$file docs/evidence/digits-dirichlet-$$alpha/ || exit 1; \
-	  done || exit 1; \
-	done
+evidence: .venv/ready $(NATIVE)  ## measures docs/evidence/ again: every method in four federations on digits, ten trials each, and tuned; an hour
+	$(BIN)/python -m tools.evidence
 
 reliability: .venv/ready $(NATIVE)  ## kills, faults, bad input, cost of checkpoints; writes docs/reliability.md
 	$(BIN)/python tests/reliability.py

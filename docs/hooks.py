@@ -25,7 +25,10 @@ ORDER: dict[str, dict[str, str]] = {
         "Evaluation": "evaluation.md",
         "Adapters on a frozen model": "lora.md",
         "Choosing a method": "choosing.md",
+        "Every method, measured": "evidence.md",
+        "Tuning fairly": "tuning.md",
         "Adding a method": "add-a-method.md",
+        "Recipes": "recipes.md",
         "Reliability": "reliability.md",
         "Deployment": "deploy.md",
     },
@@ -33,6 +36,7 @@ ORDER: dict[str, dict[str, str]] = {
         "Experiments, runs, comparisons": "experiments.md",
         "One rule of each family": "rules.md",
         "The methods": "methods.md",
+        "Faults in other implementations": "audit.md",
         "The models": "models.md",
         "Costs": "costs.md",
         "Data": "data.md",
@@ -40,7 +44,12 @@ ORDER: dict[str, dict[str, str]] = {
         "Glossary": "glossary.md",
         "API": "api.md",
     },
-    "The paper": {"How it was read": "reading.md", "Reproduction": "reproduction.md", "Which ξ?": "xi.md"},
+    "The paper": {
+        "How it was read": "reading.md",
+        "Reproduction": "reproduction.md",
+        "Which ξ?": "xi.md",
+        "Why there is no FedMA": "fedma.md",
+    },
     "The project": {"Contributing": "contributing.md", "Changelog": "changelog.md"},
 }
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)|(!\[[^\]]*\])\(([^)\s]+)\)")

@@ -246,7 +246,7 @@ def test_an_exception_of_on_round_comes_through_and_leaves_an_unfinished_run(blo
 @pytest.mark.parametrize("method", METHOD.names())
 def test_a_stored_experiment_gives_the_same_bits_again(method, tmp_path):
     first = fedtrip.run(
-        Experiment(**SMALL, method=method, weight_decay=1e-3, local_epochs=2, eval_every=2), out=tmp_path, workers=2
+        Experiment(**SMALL, method=method, weight_decay=1e-3, local_epochs=2, eval_every=2), out=tmp_path, workers=1
     )
     stored = Experiment.from_toml(tmp_path / "experiment.toml")
     assert stored == first.experiment

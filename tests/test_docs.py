@@ -6,7 +6,6 @@ preceded by `<!-- not run: reason -->` is left out; one preceded by `<!-- file: 
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import json
 import os
@@ -18,15 +17,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tools.rules_page import rule_table, with_tables
 
 import fedtrip
 from fedtrip.experiment.description import Experiment
-from fedtrip.families import FAMILIES, METHOD
-from fedtrip.methods.interface import CostSymbols
+from fedtrip.families import FAMILIES
 from fedtrip.registry import Choice
 
 ROOT = Path(__file__).parent.parent
@@ -294,33 +291,6 @@ def test_no_word_of_the_glossary_is_explained_twice_and_all_are_in_order() -> No
         "task", "travel", "trial", "upload", "variant", "worker",
     ):  # fmt: skip
         assert word in words
-
-
-@pytest.mark.parametrize("name", METHOD.names())
-def test_every_option_of_a_method_is_explained_with_its_default(name: str) -> None:
-    cls: Any = METHOD.find(name)
-    section = next(part for part in methods_page().split("\n## ") if part.startswith(f"{name}\n"))
-    shown = {option: cells[0] for option, cells in table_rows(section).items()}
-    assert shown == {field.name: f"`{field.default}`" for field in dataclasses.fields(cls) if field.init}
-
-
-def test_every_method_is_in_the_table_with_its_momentum_and_its_cost() -> None:
-    head, *sections = methods_page().split("\n## ")
-    rows = table_rows(head)
-    assert rows.keys() == set(METHOD.names())
-    described = [title for section in sections if (title := section.partition("\n")[0]) in rows]
-    assert list(rows) == described  # the table is in the order of the page, whatever that is
-    for name, cells in rows.items():
-        method = METHOD.find(name)()
-        attaching = method.attaching(CostSymbols(K=8, M=50, n=400, w=100, FP=100.0, BP=200.0))
-        assert attaching is not None
-        assert cells[0] == str(method.momentum)
-        assert cells[4].replace("\\|", "|") == attaching.formula
-        assert cells[5] == ("paper" if attaching.from_paper else "ours")
-
-
-def methods_page() -> str:
-    return (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
 
 
 def table_rows(text: str) -> dict[str, list[str]]:

@@ -124,6 +124,18 @@ def test_rows_are_vectors(shape):
 
 
 @pytest.mark.usefixtures("_way")
+@pytest.mark.parametrize("sizes", [(0, 3, 4), (3, 0, 4), (1, 1, 1), (4, 9, 37), (9, 4, 100)])
+def test_products_of_rows_are_dots_of_vectors(sizes):
+    one, other, columns = sizes
+    x, y = numbers(one, columns, seed=8, spread=1), numbers(other, columns, seed=9, spread=1)
+    found = vectors.row_products(x, y)
+    assert found.shape == (one, other)
+    assert found.dtype is torch.float64
+    assert found.tolist() == [[vectors.dot(a, b) for b in y] for a in x]
+    torch.testing.assert_close(found, x.double() @ y.double().T, rtol=1e-10, atol=1e-9)
+
+
+@pytest.mark.usefixtures("_way")
 def test_exp_is_right_to_the_last_bits():
     x = torch.linspace(-708, 709, 30001, dtype=torch.float64)
     for value, power in zip(x.tolist(), vectors._exp(x).tolist(), strict=True):

@@ -15,11 +15,12 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from fedtrip.comparison.tables import interval, markdown_row
+from fedtrip.comparison.tuning_page import in_a_line
 from fedtrip.figures.drawing import STYLE, save_figure
 from fedtrip.figures.palette import COLOURS, look
 from fedtrip.files.atomic import write_text
 from fedtrip.statistics import Ratio, holm
-from tools.evidence import ROOT, SETTINGS, STORED, TRIALS
+from tools.evidence import ROOT, SETTINGS, STORED, TRIALS, TUNED
 
 PAGE, CHOOSING, README = ROOT / "docs" / "evidence.md", ROOT / "docs" / "choosing.md", ROOT / "README.md"
 TITLES = {
@@ -38,6 +39,7 @@ SAID = {
 SIGNIFICANT = 0.05
 SHOWN = ("fedtrip-auto", "fedtrip", "fedavg", "feddyn", "slowmo")
 """The lines of the README's figure."""
+IN_README = "dirichlet-0.5"
 Record = dict[str, Any]
 
 
@@ -177,6 +179,41 @@ def summary() -> str:
     return "\n".join(map(markdown_row, lines))
 
 
+def tuned() -> dict[str, Any]:
+    """What `fedtrip tune` chose, and its verdict."""
+    found: dict[str, Any] = json.loads((STORED / TUNED / "tuned.json").read_text(encoding="utf-8"))
+    return found
+
+
+def tuned_rows() -> list[Record]:
+    """The methods with what was chosen for them, under their own names."""
+    end = f" {TUNED}"
+    rows = [row for row in tuned()["verdict"]["rows"] if row["variant"].endswith(end)]
+    return [{**row, "variant": row["variant"].removesuffix(end)} for row in rows]
+
+
+def tuned_table() -> str:
+    """All tuned methods, the fastest first, for docs/choosing.md."""
+    rows, stored_tuning = tuned_rows(), tuned()
+    before = {row["variant"]: row for row in stored_tuning["verdict"]["rows"]}
+    said = verdicts(rows)
+    lines = [["method", "rounds before", "after", "speed-up over tuned FedAvg [95 %]", "final acc. %", "chosen"]]
+    lines.append(["---"] * len(lines[0]))
+    for row in by_speed(rows):
+        name = row["variant"]
+        cell = interval(ratio(row))
+        lines.append(
+            [
+                f"`{name}`",
+                *((">" if one["censored"] else "") + spread(one["rounds"], 1) for one in (before[name], row)),
+                f"**{cell}**" if said.get(name) in ("faster", "slower") else cell,
+                spread(row["final_accuracy"], 2, 100),
+                in_a_line(stored_tuning["chosen"][name]["values"], name),
+            ]
+        )
+    return "\n".join(map(markdown_row, lines))
+
+
 def readme_table() -> str:
     """The paper's methods and fedtrip-auto in two settings, for the README."""
     names = ("fedtrip-auto", "fedtrip", "fedavg", "fedprox", "slowmo", "moon", "feddyn")
@@ -190,15 +227,16 @@ def readme_table() -> str:
             bound = ">" if of[name]["censored"] else ""
             cells += [bound + spread(of[name]["rounds"], 1), interval(ratio(of[name]))]
         last = rows[-1][name]
-        costs = [f"{last['gflops']['mean']:.3f}", f"{last['megabytes']['mean']:.2f}"]
+        bound = ">" if last["censored"] else ""
+        costs = [f"{bound}{last['gflops']['mean']:.3f}", f"{bound}{last['megabytes']['mean']:.2f}"]
         lines.append([f"`{name}`", *cells, *costs])
     return "\n".join(map(markdown_row, lines))
 
 
 def between(page: str, name: str, content: str) -> str:
     """The page with what stands between its two marks replaced."""
-    pattern = rf"(<!-- {name} -->\n).*?(\n<!-- end of {name} -->)"
-    changed, count = re.subn(pattern, lambda match: match[1] + content + match[2], page, flags=re.DOTALL)
+    pattern = rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)"
+    changed, count = re.subn(pattern, lambda match: f"{match[1]}{content}\n{match[2]}", page, flags=re.DOTALL)
     assert count == 1, f"the page has no place for {name}"
     return changed
 
@@ -229,7 +267,7 @@ def draw_speedups(setting: str) -> Figure:
         axes.set_yticks(range(len(rows)), [row["variant"] for row in rows], fontsize=8)
         axes.set_ylim(-0.8, len(rows) - 0.2)
         axes.grid(axis="y", visible=False)
-        axes.set_xlabel("speed-up over FedAvg in rounds to 90 %, 95 % interval; ◂ at most")
+        axes.set_xlabel("speed-up over FedAvg in rounds to 90 %, 95 % interval; ◂ at most, ▸ at least")
         axes.set_title(
             f"digits, {TITLES[setting]}, {TRIALS} trials, defaults: "
             f"{sum(way == 'faster' for way in said.values())} faster than FedAvg, "
@@ -245,6 +283,7 @@ def draw_curves(setting: str) -> Figure:
     rows = {row["variant"]: row for row in stored(setting)}
     auto = ratio(rows["fedtrip-auto"])
     assert auto is not None
+    assert not rows["fedtrip-auto"]["censored"] + rows["fedavg"]["censored"], "a mean of rounds would be a bound"
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7.2, 3.8), layout="constrained")
         axes = figure.add_subplot()
@@ -258,9 +297,9 @@ def draw_curves(setting: str) -> Figure:
         axes.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
         axes.legend(loc="lower right")
         axes.set_title(
-            f"digits, {TITLES[setting]}, {TRIALS} trials: fedtrip-auto reaches 90 % in "
-            f"{rows['fedtrip-auto']['rounds']['mean']:.0f} rounds, FedAvg in {rows['fedavg']['rounds']['mean']:.0f} "
-            f"({interval(auto)})",
+            f"fedtrip-auto reaches 90 % in {rows['fedtrip-auto']['rounds']['mean']:.1f} rounds, FedAvg in "
+            f"{rows['fedavg']['rounds']['mean']:.1f}: {interval(auto)}\n"
+            f"digits, {TITLES[setting]}, mean of {TRIALS} trials, all with their defaults; of two also the range",
             loc="left",
         )
     return figure
@@ -270,10 +309,18 @@ def write() -> None:
     """All pages and figures, from what is stored."""
     for setting in SETTINGS:
         save_figure(draw_speedups(setting), STORED / setting / "speedups.png")
-    save_figure(draw_curves("dirichlet-0.1"), STORED / "dirichlet-0.1" / "convergence.png")
+    save_figure(draw_curves(IN_README), STORED / IN_README / "convergence.png")
     write_text(PAGE, page())
-    for path, name, content in ((CHOOSING, "evidence", summary()), (README, "evidence", readme_table())):
-        write_text(path, between(_read(path), name, content))
+    for path, name, content in PLACES:
+        write_text(path, between(_read(path), name, content()))
+
+
+PLACES = (
+    (CHOOSING, "evidence", summary),
+    (CHOOSING, "tuned evidence", tuned_table),
+    (README, "evidence", readme_table),
+)
+"""Where the tables stand: the page, the name of the marks around it, and what writes it."""
 
 
 def _read(path: Path) -> str:

@@ -17,6 +17,7 @@ from fedtrip._version import __version__
 if TYPE_CHECKING:
     from fedtrip.api.comparisons import Comparison, compare
     from fedtrip.api.runs import evaluate, load, run
+    from fedtrip.api.tuning import Tuning, tune
     from fedtrip.comparison.client_device import ClientDevice
     from fedtrip.data import DataSet, from_arrays, from_clients, from_datasets, load_dataset
     from fedtrip.errors import StopRun, UserError
@@ -27,14 +28,18 @@ if TYPE_CHECKING:
         Batch,
         BatchGradient,
         BatchLoss,
+        Choices,
         ClosedLoss,
         Correction,
         CostSymbols,
+        CountedLoss,
         Direction,
         GradientAt,
+        Hidden,
         Local,
         Memory,
         Method,
+        Range,
         Reply,
         Server,
         Upload,
@@ -50,13 +55,15 @@ _PLACES = {
     "fedtrip.api.runs": ("evaluate", "load", "run"),
     "fedtrip.runs.stored": ("load_result",),
     "fedtrip.api.comparisons": ("Comparison", "compare"),
+    "fedtrip.api.tuning": ("Tuning", "tune"),
     "fedtrip.comparison.client_device": ("ClientDevice",),
     "fedtrip.data": ("DataSet", "from_arrays", "from_clients", "from_datasets", "load_dataset"),
     "fedtrip.errors": ("StopRun", "UserError"),
     "fedtrip.experiment.description": ("Experiment",),
     "fedtrip.methods.interface": (
-        "Affine", "Attaching", "Batch", "BatchGradient", "BatchLoss", "ClosedLoss", "Correction", "CostSymbols",
-        "Direction", "GradientAt", "Local", "Memory", "Method", "Reply", "Server", "Upload", "Uploads",
+        "Affine", "Attaching", "Batch", "BatchGradient", "BatchLoss", "Choices", "ClosedLoss", "Correction",
+        "CostSymbols", "CountedLoss", "Direction", "GradientAt", "Hidden", "Local", "Memory", "Method", "Range",
+        "Reply", "Server", "Upload", "Uploads",
     ),
     "fedtrip.runs.on_round": ("ModelView",),
     "fedtrip.runs.result": ("Result",),
@@ -71,24 +78,29 @@ __all__ = [
     "Batch",
     "BatchGradient",
     "BatchLoss",
+    "Choices",
     "ClientDevice",
     "ClosedLoss",
     "Comparison",
     "Correction",
     "CostSymbols",
+    "CountedLoss",
     "DataSet",
     "Direction",
     "Experiment",
     "GradientAt",
+    "Hidden",
     "Local",
     "Memory",
     "Method",
     "ModelView",
+    "Range",
     "Reply",
     "Result",
     "RoundRecord",
     "Server",
     "StopRun",
+    "Tuning",
     "Upload",
     "Uploads",
     "UserError",
@@ -103,6 +115,7 @@ __all__ = [
     "load_dataset",
     "load_result",
     "run",
+    "tune",
 ]
 
 

@@ -14,6 +14,10 @@ from contextlib import ExitStack, contextmanager
 import torch
 
 from fedtrip.errors import UserError
+from fedtrip.interruption import undisturbed
+
+LOOKING_UP = 0.1
+"""Seconds after which who waits for another thread's run looks whether a signal came."""
 
 
 class _Mine(threading.local):
@@ -46,11 +50,12 @@ def one_thread() -> Iterator[None]:
     if _mine.held is not None:
         yield
         return
-    _take()
     try:
+        _take()  # in here: a signal may come right after it
         yield
     finally:
-        _give_back()
+        if _mine.held is not None:  # nothing is, if a signal came before
+            _give_back()
 
 
 @contextmanager
@@ -83,16 +88,26 @@ def callback() -> Iterator[None]:
 
 
 def _take() -> None:
+    """Wait for the lock. A signal ends the waiting, or comes when all is taken: never in between."""
+    while _mine.held is None:
+        with undisturbed():
+            if _lock.acquire(timeout=LOOKING_UP):
+                _mine.held = _everything_else()
+
+
+def _everything_else() -> ExitStack:
+    """What goes with the lock, which is held already; all of it is given back together."""
     with ExitStack() as taken:
-        taken.enter_context(_lock)
+        taken.callback(_lock.release)
         taken.callback(torch.set_num_threads, torch.get_num_threads())
         torch.set_num_threads(1)
         for context in (torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad()):
             taken.enter_context(context)
-        _mine.held = taken.pop_all()
+        return taken.pop_all()
 
 
 def _give_back() -> None:
-    held, _mine.held = _mine.held, None
-    assert held is not None
-    held.close()
+    with undisturbed():
+        held, _mine.held = _mine.held, None
+        assert held is not None
+        held.close()

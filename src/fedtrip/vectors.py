@@ -116,6 +116,14 @@ def row_dots(x: Tensor, y: Tensor) -> Tensor:
     return dots
 
 
+def row_products(x: Tensor, y: Tensor) -> Tensor:
+    """x·yᵀ, Σ_k x_ik·y_jk for every row i of one matrix and j of the other, in float64, in 16 lanes."""
+    if len(x) > len(y):
+        return row_products(y, x).T
+    dots = [row_dots(row.expand_as(y).contiguous(), y) for row in x]
+    return torch.stack(dots) if dots else torch.zeros(0, len(y), dtype=torch.float64)
+
+
 def softmax_rows(z: Tensor, temperature: float) -> Tensor:
     """e_ij/Σ_j e_ij with e_ij = exp(z_ij/T − max_j z_ij/T) for each row i of a matrix, in float64."""
     native = _library_for(z)

@@ -48,7 +48,7 @@ def files(here):
 
 BAD = [
     # names
-    (["--method", "fedtrp"], "method 'fedtrp' is unknown; did you mean 'fedtrip'? accepted: fedavg, fed"),
+    (["--method", "fedtrp"], "method 'fedtrp' is unknown; did you mean 'fedtrip'? accepted: apfl, ditto, fed"),
     (["--method", "nowhere:Class"], "method 'nowhere:Class' cannot be imported: ModuleNotFoundError"),
     (["--method", "badmodel:three"], "method 'badmodel:three' is not usable; accepted: a subclass of fedtrip.methods"),
     (["--method", "badmodel:four"], "method 'badmodel:four' cannot be imported: module 'badmodel' has no 'four'"),

@@ -119,7 +119,8 @@ def test_methods_are_explained_with_their_options(fedtrip):
         assert f"{name}  {entry['title']}"[:60] in shown
         for option in entry["options"]:
             assert option["help"], f"{name}.{option['name']} has no docstring"
-            assert f"--set {name}.{option['name']}={option['default']}" in shown
+            default = json.dumps(option["default"]).strip('"')  # as it is typed: false, not False
+            assert f"--set {name}.{option['name']}={default}" in shown
     assert {option["name"] for option in listing["fedtrip"]["options"]} == {"mu"}
     assert listing["slowmo"]["momentum"] == 0.0
     assert max(map(cell_len, shown.splitlines())) <= 80

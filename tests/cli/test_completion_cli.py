@@ -51,7 +51,7 @@ def test_a_rule_that_needs_a_parameter_ends_with_a_colon():
 
 def test_methods_data_sets_and_models():
     assert offered("run", "--method") == METHOD.names()
-    assert offered("compare", "--methods", last="fedavg,fedp") == ["fedavg,fedprox"]
+    assert offered("compare", "--methods", last="fedavg,fedpr") == ["fedavg,fedprox"]
     assert set(offered("run", "--dataset")) == {*KNOWN_SETS, "npz:", "npy:", "idx:", "table:", "hf:"}
     assert offered("run", "--model") == model_names()
     assert offered("costs", "--model", last="c") == ["cnn", "cnn-mcmahan"]

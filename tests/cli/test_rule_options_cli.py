@@ -99,7 +99,7 @@ def test_what_no_rule_has_is_refused_by_name(fedtrip, command, given, words):
 
 
 def test_the_help_names_every_rule_of_the_registry(fedtrip, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.setenv("COLUMNS", "700")
     for command in ("run", "compare"):
         shown = " ".join(fedtrip(command, "--help").out.split())
         for field, family in FAMILIES.items():

@@ -77,6 +77,18 @@ def test_trials_on_ray_have_the_same_bits_and_a_lost_one_goes_on_elsewhere(blobs
 
 
 @pytest.mark.slow
+def test_trials_on_ray_that_are_left_after_a_round_go_on_from_there(blobs, tmp_path):
+    federation = prepare(Experiment(**SMALL), data=fedtrip.from_arrays(**blobs))
+    rounds = []
+    for until in (1, 3, None):
+        todo = [Trial("one", lambda: federation, tmp_path / "one", 4, until=until)]
+        told = run_trials(todo, workers=1, on_round=lambda _, record: rounds.append(record.round), engine="ray")
+        assert [trial.name for trial in told] == ["one"]
+        assert rounds == list(range(1, (until or 4) + 1))
+    assert read_summary(tmp_path / "one")["model_sha256"] == run_federation(federation, workers=1).model_sha256
+
+
+@pytest.mark.slow
 def test_compare_on_ray_gives_the_same_table(fedtrip, tmp_path):
     options = ["--methods", "fedtrip,fedavg", "--trials", 1, "--rounds", 3, "--quiet"]
     tables = []

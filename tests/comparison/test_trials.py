@@ -93,3 +93,18 @@ def test_one_worker_runs_them_here_in_order(blobs, tmp_path):
     before = children()
     assert [t.name for t in run_trials(todo, workers=1, on_round=None)] == ["b", "a", "c"]
     assert children() <= before
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_trials_that_are_left_after_a_round_go_on_from_there(workers, blobs, tmp_path):
+    data = fedtrip.from_arrays(**blobs)
+    federations = [prepare(Experiment(**SMALL, seed=seed), data=data) for seed in range(3)]
+    rounds = Counter()
+    for until in (2, None):
+        todo = [replace(trial(str(seed), tmp_path, one), until=until) for seed, one in enumerate(federations)]
+        finished = [t.name for t in run_trials(todo, workers=workers, on_round=lambda t, _: rounds.update([t.name]))]
+        assert sorted(finished) == ["0", "1", "2"]
+        assert rounds == dict.fromkeys("012", until or 3)
+        assert all((tmp_path / name / "summary.json").is_file() == (until is None) for name in "012")
+    for seed, federation in enumerate(federations):
+        assert read_summary(tmp_path / str(seed))["model_sha256"] == run_federation(federation, workers=1).model_sha256

@@ -73,13 +73,18 @@ def serially(federation):
 SMALL = {"rounds": 3, "samples_per_client": 60, "clients": 6, "per_round": 3, "eval_every": 2}
 
 
+THREE = {"fedtrip", "feddane", "scaffold", "moon", "fedper", "apfl"}
+"""a method of each kind: a memory, two exchanges, several vectors, frozen networks, parts that stay, a direction"""
+
+
 @pytest.mark.parametrize("method", METHOD.names())
 def test_one_two_and_three_workers_give_the_same_bits(method):
     federation = prepare(Experiment(method=method, rounds=4, samples_per_client=60, clients=5, per_round=4))
     expected = serially(federation)
     assert any(record["scores"]["accuracy"] for record in expected[0])
     assert with_workers(federation, 2) == expected
-    assert with_workers(federation, 3) == expected
+    if method in THREE:  # each worker is a process that imports torch
+        assert with_workers(federation, 3) == expected
 
 
 @pytest.mark.parametrize("workers", [2, 3])

@@ -134,7 +134,8 @@ class Deployment:
             "--root-certificates", self.keys / "ca.crt",
             "--auth-supernode-private-key", self.keys / f"node-{client + 1}",
             "--port", port, "--node-config",
-            f'partition-id={client} data="hospital.data:load" memory-dir="{self.folder}/memory-{client}"', **environment,
+            f'partition-id={client} data="hospital.data:load" memory-dir="{self.folder}/memory-{client}"',
+            **environment,
         )  # fmt: skip
 
     def online(self):

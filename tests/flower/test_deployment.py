@@ -104,6 +104,8 @@ def test_a_node_without_the_native_library_refuses_and_says_why(deployment, monk
     refused = [record.refused for record in read_records(folder / "out")]
     assert [list(some) for some in refused] == [[2], [2]]
     for some in refused:
+        assert some[2].startswith("its node is not connected; node ")
+        assert "cannot take part: " in some[2]
         assert "compute is 'native', which cannot be here: the native library is missing" in some[2]
     expected = on_this_machine(deployment, folder, {"2 1", "2 2"}, monkeypatch)
     assert read_summary(folder / "out")["model_sha256"] == expected.model_sha256

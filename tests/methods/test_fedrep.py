@@ -74,7 +74,7 @@ def test_the_head_does_not_travel_and_its_epochs_are_counted():
         n = [len(setting.pairs[k][1]) for k in more.clients]
         steps = sum(-(-size // setting.batch_size) for size in n)
         assert more.macs - less.macs == sum(n) * pass_cost(setting.module, (6,)).training + steps * w
-    assert FedRep(head_epochs=3).attaching(COST).flops == 3 * 25 * 100
+    assert FedRep(head_epochs=3).attaching(COST).flops == 3 * 25 * (100 + 200)
     assert (FedRep().head_epochs, FedRep.momentum) == (10, 0.5)
 
 

@@ -64,6 +64,17 @@ def test_slowmo_without_momentum_is_fedavg_to_rounding(setting):
         ("feddyn", 0.0),
         ("scaffold", 0.0),
         ("mimelite", 0.0),
+        ("fedcm", 0.0),
+        ("fedacg", 0.0),
+        ("feddc", 0.0),
+        ("fedinit", 0.9),
+        ("fedsam", 0.0),
+        ("mofedsam", 0.0),
+        ("fedspeed", 0.0),
+        ("fedsmoo", 0.0),
+        ("fedlesam", 0.0),
+        ("fedlesam-s", 0.0),
+        ("fedlesam-d", 0.0),
     ],
 )
 def test_the_default_optimizer_is_the_methods_own(name, momentum):

@@ -134,8 +134,8 @@ def test_other_pages_do_not_contradict_the_record(archive):
         "fedtrip-auto was not run there"
     )
     for name in ("fedprox", "moon", "mimelite", "fedgkd"):
-        section = methods.split(f"## {name}\n")[1].split("\n## ")[0]
-        assert "Departs from its paper" in section, name
+        section = methods.split(f"### {name}\n")[1].split("\n### ")[0]
+        assert "Departs from the paper" in section, name
 
 
 def test_the_page_is_made_of_the_tables(archive):

@@ -6,13 +6,16 @@ Of the library it takes only the randomness: which clients a round has, and the 
 import copy
 
 import torch
+from tests.reference.naive_loss_methods import METHODS as LOSS_METHODS
 from tests.reference.naive_methods import METHODS as PAPERS_METHODS
 from tests.reference.naive_methods import flat, set_flat
 from tests.reference.naive_server_methods import METHODS as SERVER_METHODS
+from tests.reference.naive_sharp_methods import METHODS as SHARP_METHODS
+from tests.reference.naive_step_methods import METHODS as STEP_METHODS
 
 from fedtrip.randomness import permutation, stream
 
-METHODS = {**PAPERS_METHODS, **SERVER_METHODS}
+METHODS = {**PAPERS_METHODS, **SERVER_METHODS, **STEP_METHODS, **SHARP_METHODS, **LOSS_METHODS}
 
 
 def run_naive(setting, method, failures=(), **options):
@@ -26,6 +29,7 @@ def run_naive(setting, method, failures=(), **options):
         for k in setting.chosen(t):
             x, y = setting.pairs[k][0].double(), setting.pairs[k][1]
             local = copy.deepcopy(server).train()
+            reference.begin_client(t, k, local, server)
             trainable = [p for p in local.parameters() if p.requires_grad]
             decay = 0.0 if reference.decays_itself else setting.weight_decay
             optimizer = torch.optim.SGD(trainable, lr=setting.lr, momentum=setting.momentum, weight_decay=decay)

@@ -39,6 +39,9 @@ class FedAvg:
     def begin_round(self, t, server, setting):
         """The server has chosen its clients; what they do before they train."""
 
+    def begin_client(self, t, k, local, server):
+        """The client has its copy of the global model; whether it starts elsewhere."""
+
     def objective(self, t, k, local, server, x, y):  # noqa: ARG002
         return functional.cross_entropy(local(x), y)
 

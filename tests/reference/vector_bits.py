@@ -12,7 +12,7 @@ from torch import nn
 
 from fedtrip.families import COMBINE, METHOD, OPTIMIZER, SERVER_OPTIMIZER, UPLOAD_CODEC
 from fedtrip.layout import Layout, Part
-from fedtrip.methods.interface import Batch, Memory, Server, Upload, make_method
+from fedtrip.methods.interface import Batch, Hidden, Memory, Server, Upload, make_method
 from fedtrip.optimizers._clip import read_clip
 from fedtrip.rounds.tally import Tally
 from fedtrip.tasks.binary import Binary
@@ -22,7 +22,7 @@ from fedtrip.tasks.regression import Regression
 from fedtrip.vectors import state_sha256
 
 SIZE, CLIENTS, ROUNDS = 1003, 5, 4
-SAMPLES, FEATURES, CLASSES = 9, 37, 11
+SAMPLES, FEATURES, CLASSES, UNITS = 9, 37, 11, 13
 PARAMETERS = {"topk": "topk:0.1", "trimmed": "trimmed:0.25"}
 STUDY = [
     f"fedtrip.paper.study_rules:{name}"
@@ -32,6 +32,8 @@ RULES = {
     **{f"method {name}": {"method": name} for name in (*METHOD.names(), *STUDY)},
     "method scaffold, option I": {"method": "scaffold", "option": "I"},
     "method apfl, adaptive": {"method": "apfl", "adaptive": True},
+    "method fedinit, updates": {"method": "fedinit", "average": "updates"},
+    "method fedspeed, mixed": {"method": "fedspeed", "gamma": 0.4},
     **{f"combine {name}": {"combine": PARAMETERS.get(name, name)} for name in COMBINE.names()},
     **{f"codec {name}": {"codec": PARAMETERS.get(name, name)} for name in UPLOAD_CODEC.names()},
     **{f"server {name}": {"server_optimizer": name} for name in SERVER_OPTIMIZER.names()},
@@ -50,7 +52,7 @@ class GivenLocal:
 
     lr, steps, travel = 0.05, 3, 0.21
     labels = torch.arange(SAMPLES) % CLASSES
-    class_counts = torch.tensor([5, 2, 3])
+    class_counts = torch.bincount(labels, minlength=CLASSES)
     layout = Layout(
         {
             "body.weight": Part("w", 0, SIZE - 100, (SIZE - 100,), nn.Conv1d),
@@ -60,9 +62,6 @@ class GivenLocal:
 
     def __init__(self, client, t, exchange):
         self.client, self.round, self.exchange = client, t, exchange
-
-    def travel_with(self, prox):
-        return self.travel / (1 + prox)
 
     def train(self, start, correction=None, extra_loss=None, *, loss=None, direction=None, only=None, lr_scale=1.0,
               epochs=None, order="batches"):  # fmt: skip
@@ -74,7 +73,8 @@ class GivenLocal:
             for own in (one for one in (loss, extra_loss) if one is not None):
                 rows = torch.tensor([4, 0, 8, step % SAMPLES])
                 outputs, z = numbers(*key, 1, shape=(4, CLASSES)), numbers(*key, 2, shape=(4, FEATURES))
-                for slope in own.gradient(Batch(rows, self.labels[rows], outputs, z)):
+                hidden = Hidden(z, numbers(*key, 3, shape=(UNITS, FEATURES)), numbers(*key, 4, shape=(UNITS,)))
+                for slope in own.gradient(Batch(rows, self.labels[rows], outputs, z, hidden)):
                     if slope is not None:
                         h[: slope.numel()] += slope.reshape(-1)
             if direction is not None:
@@ -83,6 +83,9 @@ class GivenLocal:
                 correction.add_to(h, w)
             w = torch.where(moves, w - self.lr * lr_scale * h, w)
         return {"w": w}
+
+    def travel_with(self, prox):
+        return self.travel - 0.01 * prox
 
     def _beside(self, h, w, offset=None):
         """The given gradient at w + offset."""
@@ -96,6 +99,10 @@ class GivenLocal:
 
     def gradient(self, model):
         return 0.3 * model["w"] - numbers(2, self.client)
+
+    @property
+    def initial(self):
+        return numbers(0)
 
 
 def played(method="fedavg", combine="mean", codec="none", server_optimizer="none", **options):

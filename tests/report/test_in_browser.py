@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.browser import Browser, needs_chromium
 
 from fedtrip import Experiment, compare
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None or DRIVER is None, reason="needs Chromium: apt-get install chromium chromium-driver"
-)
+pytestmark = needs_chromium
 CHARTS = ("convergence", "rounds", "final", "fairness", "labels", "confusion")
 
 
@@ -33,58 +30,8 @@ def chromium() -> Iterator[Browser]:
     browser.driver.quit()
 
 
-class Browser:
-    """What the tests ask of a browser."""
-
-    def __init__(self) -> None:
-        from selenium.webdriver import Chrome, ChromeOptions
-        from selenium.webdriver.chrome.service import Service
-
-        options = ChromeOptions()
-        options.binary_location = str(CHROMIUM)
-        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-            options.add_argument(argument)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        self.driver = Chrome(options=options, service=Service(str(DRIVER)))
-
-    def show(self, page: Path, width: int = 1280, scheme: str = "light") -> None:
-        """Load the page anew on a screen of this width and wait for its charts."""
-        from selenium.webdriver.support.ui import WebDriverWait
-
-        screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        self.driver.get_log("browser"), self.driver.get_log("performance")
-        self.driver.get(page.as_uri())
-        self.run("localStorage.clear()")
-        WebDriverWait(self.driver, 60).until(
-            lambda _: self.run("return document.documentElement.dataset.drawn === 'yes'")
-        )
-
-    def run(self, script: str):
-        return self.driver.execute_script(script)
-
-    def click(self, selector: str) -> None:
-        self.run(f"document.querySelector({selector!r}).click()")
-
-    def curves(self) -> list[str]:
-        """The names of the curves that are really drawn, in the order they are."""
-        return self.run(
-            "return [...document.querySelectorAll('#convergence-0 .scatterlayer .trace')]"
-            ".filter((t) => t.querySelector('path.js-line')?.getAttribute('stroke-width') !== '0'"
-            " && t.querySelector('path.js-line')?.style.strokeWidth !== '0px'"
-            " && t.querySelector('path.js-line')?.getAttribute('d').length > 10)"
-            ".map((t) => t.__data__[0].trace.name)"
-        )
-
-    def ink(self) -> str:
-        """The colour of the page's text."""
-        return self.run("return getComputedStyle(document.body).color")
-
-
 def test_every_chart_is_drawn_without_an_error_or_a_request(chromium: Browser, page: Path) -> None:
-    chromium.show(page)
+    chromium.show(page.as_uri())
     for name in CHARTS:
         assert chromium.run(f"return document.querySelectorAll('#{name}-0 svg.main-svg').length") > 0, name
     assert chromium.curves() == ["fedtrip", "fedavg", "slowmo"]
@@ -97,13 +44,13 @@ def test_every_chart_is_drawn_without_an_error_or_a_request(chromium: Browser, p
 
 
 def test_no_button_sends_anything(chromium: Browser, page: Path) -> None:
-    chromium.show(page)
+    chromium.show(page.as_uri())
     titles = chromium.run("return [...document.querySelectorAll('.modebar-btn')].map((b) => b.dataset.title)")
     assert titles == ["Download plot as a PNG", "Zoom", "Pan", "Reset axes"]
 
 
 def test_a_toggled_method_vanishes_from_all_charts_and_comes_back(chromium: Browser, page: Path) -> None:
-    chromium.show(page)
+    chromium.show(page.as_uri())
     chromium.click(".chips button:nth-child(2)")
     assert chromium.curves() == ["fedtrip", "slowmo"]
     assert chromium.run("return document.querySelector('.chips button:nth-child(2)').ariaPressed") == "false"
@@ -113,7 +60,7 @@ def test_a_toggled_method_vanishes_from_all_charts_and_comes_back(chromium: Brow
 
 
 def test_the_table_sorts_both_ways(chromium: Browser, page: Path) -> None:
-    chromium.show(page)
+    chromium.show(page.as_uri())
     rows = "return [...document.querySelectorAll('#table-0 tbody tr')].map((r) => +r.cells[{}].dataset.value)"
     megabytes = chromium.run(rows.format(7))
     chromium.click("#table-0 thead th:nth-child(8) button")
@@ -126,7 +73,7 @@ def test_the_table_sorts_both_ways(chromium: Browser, page: Path) -> None:
 
 
 def test_the_x_axis_switches(chromium: Browser, page: Path) -> None:
-    chromium.show(page)
+    chromium.show(page.as_uri())
     title = "return document.querySelector('#convergence-0 .xtitle').textContent"
     assert chromium.run(title) == "communication round"
     for unit, expected in (("megabytes", "MB sent"), ("gflops", "GFLOPs of one client")):
@@ -137,9 +84,9 @@ def test_the_x_axis_switches(chromium: Browser, page: Path) -> None:
 
 
 def test_light_and_dark_by_the_system_and_by_the_switch(chromium: Browser, page: Path) -> None:
-    chromium.show(page, scheme="light")
+    chromium.show(page.as_uri(), scheme="light")
     light = chromium.ink()
-    chromium.show(page, scheme="dark")
+    chromium.show(page.as_uri(), scheme="dark")
     dark = chromium.ink()
     assert dark != light
     tick = "return getComputedStyle(document.querySelector('#rounds-0 .ytick text')).fill"
@@ -150,7 +97,7 @@ def test_light_and_dark_by_the_system_and_by_the_switch(chromium: Browser, page:
 
 @pytest.mark.parametrize("width", [320, 390, 1280])
 def test_nothing_is_wider_than_the_screen(chromium: Browser, page: Path, width: int) -> None:
-    chromium.show(page, width)
+    chromium.show(page.as_uri(), width)
     assert chromium.run("return document.documentElement.scrollWidth") <= width
     for name in CHARTS:
         inside = chromium.run(f"return document.querySelector('#{name}-0 svg').getBoundingClientRect().right")
@@ -158,7 +105,7 @@ def test_nothing_is_wider_than_the_screen(chromium: Browser, page: Path, width: 
 
 
 def test_another_seed_shows_its_own_partition(chromium: Browser, page: Path) -> None:
-    chromium.show(page)
+    chromium.show(page.as_uri())
     shown = "return document.getElementById('labels-0').data[0].z"
     first = chromium.run(shown)
     chromium.run("const s = document.querySelector('.seed'); s.value = '1'; s.dispatchEvent(new Event('change'))")
@@ -166,7 +113,7 @@ def test_another_seed_shows_its_own_partition(chromium: Browser, page: Path) -> 
 
 
 def test_another_variant_shows_its_own_confusion_matrix(chromium: Browser, page: Path) -> None:
-    chromium.show(page)
+    chromium.show(page.as_uri())
     shown = "return document.getElementById('confusion-0').data[0].text"
     first = chromium.run(shown)
     assert sum(map(sum, first)) == 360, "the test set of digits"
@@ -177,7 +124,7 @@ def test_another_variant_shows_its_own_confusion_matrix(chromium: Browser, page:
 
 
 def test_it_prints_in_light_colours(chromium: Browser, page: Path) -> None:
-    chromium.show(page, scheme="dark")
+    chromium.show(page.as_uri(), scheme="dark")
     chromium.run("window.dispatchEvent(new Event('beforeprint'))")
     assert chromium.run("return document.documentElement.dataset.theme") == "light"
     chromium.run("window.dispatchEvent(new Event('afterprint'))")
@@ -193,7 +140,7 @@ def violations(chromium: Browser) -> list[str]:
 
 def test_all_charts_are_drawn_under_a_policy_that_forbids_everything_else(chromium, page):
     policy = "document.querySelector('meta[http-equiv=Content-Security-Policy]').content"
-    chromium.show(page)
+    chromium.show(page.as_uri())
     assert "default-src 'none'" in chromium.run(f"return {policy}")
     for name in CHARTS:
         assert chromium.run(f"return document.querySelectorAll('.chart.{name} .main-svg').length") > 0, name
@@ -205,7 +152,7 @@ def test_all_charts_are_drawn_under_a_policy_that_forbids_everything_else(chromi
 def test_a_script_that_somebody_brings_into_the_page_does_not_run(chromium, page, tmp_path):
     spoilt = page.read_text(encoding="utf-8").replace("<main>", "<main><script>window.owned = 1</script>", 1)
     (tmp_path / "spoilt.html").write_text(spoilt, encoding="utf-8")
-    chromium.show(tmp_path / "spoilt.html")
+    chromium.show((tmp_path / "spoilt.html").as_uri())
     chromium.run(
         "const s = document.createElement('script'); s.textContent = 'window.owned = 2'; document.body.append(s)"
     )

@@ -28,6 +28,7 @@ BUFFERS = 4 * 2 * 5 + 8
 """bytes of BatchNorm's statistics and of its counter, which no codec touches"""
 UPLOADED = {
     "scaffold": [W, W], "mimelite": [W, W], "feddane": [W, W], "fednova": [W, 1], "feddisco": [W, 1],
+    "fedcm": [W, 1], "mofedsam": [W, 1], "feddc": [W, W], "fedlesam-s": [W, W], "fedsmoo": [W, W],
     "fedbn": [W - NORM], "fedper": [W - HEAD], "fedrep": [W - HEAD], "fedbabu": [W - HEAD], "lg-fedavg": [HEAD],
     "local": [0],
 }  # fmt: skip
@@ -36,8 +37,8 @@ KEEPS_BUFFERS = {"fedbn", "lg-fedavg", "local"}
 """methods in which BatchNorm's statistics never travel"""
 SAME_GLOBAL_MODEL = {"ditto"}
 """methods whose global model is FedAvg's, to the bit"""
-LOOKS_AT_EACH = {"fednova", "fedexp"}
-SUMS = {"feddyn", "scaffold"}
+LOOKS_AT_EACH = {"fednova", "fedexp", "fedcm", "mofedsam"}
+SUMS = {"feddyn", "scaffold", "feddc", "fedspeed", "fedsmoo", "fedlesam-s", "fedlesam-d"}
 
 
 def experiment(**rules):

@@ -52,6 +52,12 @@ def test_bytes_are_those_of_the_payloads(blobs, batch_norm_model, method, own_mo
             "slowmo",
             "moon",
             "feddyn",
+            "fedacg",
+            "fedinit",
+            "fedsam",
+            "fedspeed",
+            "fedlesam",
+            "fedlesam-d",
         ):  # none of them sends more than the model
             assert record.bytes_down == record.bytes_up == 3 * (4 * weights + buffers)
         engine.down = engine.up = 0

@@ -64,7 +64,10 @@ def pretending(monkeypatch):
         yield
 
 
-METHODS = ["fedavg", "fedtrip", "feddyn", "scaffold", "mimelite", "feddane", "moon", "fedgkd", OfOnesOwn()]
+METHODS = [
+    "fedavg", "fedtrip", "feddyn", "scaffold", "mimelite", "feddane", "moon", "fedgkd", "pfedme", "apfl",
+    "mofedsam", "fedsmoo", "fedlesam-s", OfOnesOwn(),
+]  # fmt: skip
 
 
 @pytest.mark.usefixtures("pretending")

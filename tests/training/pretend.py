@@ -80,6 +80,7 @@ def set_up() -> None:
     if getattr(torch, NAME, None) is None:
         there = SimpleNamespace(
             is_available=lambda: True, device_count=lambda: 1, manual_seed_all=lambda _: None,
+            get_rng_state=lambda _: torch.empty(0), set_rng_state=lambda *_: None,
             is_initialized=lambda: True, current_device=lambda: 0, _is_in_bad_fork=lambda: False,
         )  # fmt: skip
         _setup_privateuseone_for_python_backend(NAME, backend_module=there)

@@ -12,6 +12,7 @@ import fedtrip
 from fedtrip import Experiment
 from fedtrip.errors import UserError
 from fedtrip.experiment.federation import prepare
+from fedtrip.training.device import seed_dropout
 
 SMALL = {"rounds": 2, "samples_per_client": 60, "compute": "torch", "client_test": 0.2, "eval_clients": 1}
 CHECKS = Path(__file__).with_name("device_checks.py")
@@ -28,6 +29,15 @@ def test_placement_on_a_pretended_device():
 def test_a_device_that_is_not_here_is_refused(name):
     with pytest.raises(UserError, match=f"device is '{name}'.*accepted: "):
         prepare(Experiment(**SMALL, device=name))
+
+
+@pytest.mark.parametrize(("name", "function"), [("mps", "manual_seed"), ("cuda", "manual_seed_all")])
+def test_dropout_is_seeded_on_every_kind_of_device(name, function, monkeypatch):
+    seen = []
+    monkeypatch.setattr(getattr(torch, name), function, seen.append)  # an error if torch has it no longer
+    with torch.random.fork_rng(devices=[]):
+        seed_dropout(5, torch.device(name))
+    assert seen == [5]
 
 
 def net():

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fedtrip.api.runs import EXPERIMENT_GIVEN, MODEL_GIVEN
 from fedtrip.arguments import checked_arguments
-from fedtrip.comparison.baseline import check_baseline
+from fedtrip.comparison.baseline import BASELINE, check_baseline
 from fedtrip.comparison.client_device import ClientDevice
 from fedtrip.comparison.folder import LATEX, MANIFEST, PLOT, REPORT, TABLE, comparison_folder, writing
 from fedtrip.comparison.labels import with_labels
@@ -73,6 +73,8 @@ class Comparison:
     results: dict[str, list[Result]]
     """the runs of each variant by its label, in the order of the seeds"""
     out: Path
+    repeated: tuple[str, ...] = ()
+    """variants whose runs are another's: their curves are not drawn twice"""
 
     def frame(self) -> pandas.DataFrame:
         """The table as a data frame, one row a variant: the columns of `table.csv`."""
@@ -82,7 +84,7 @@ class Comparison:
 
     def plot(self, title: str | None = None) -> Figure:
         """The curves of `convergence.png`, as a figure of matplotlib."""
-        return convergence(self.results, self.title if title is None else title)
+        return convergence(self._drawn, self.title if title is None else title)
 
     def to_latex(self, title: str | None = None) -> str:
         """The table for a paper, as LaTeX with `booktabs`; its caption begins with the title."""
@@ -97,7 +99,11 @@ class Comparison:
         """What a notebook shows: the table, how to read it, and the curves."""
         from fedtrip.figures.notebook import comparison_html
 
-        return comparison_html(self.title, self.rows, self.results, str(self.out))
+        return comparison_html(self.title, self.rows, self._drawn, str(self.out))
+
+    @property
+    def _drawn(self) -> dict[str, list[Result]]:
+        return {label: runs for label, runs in self.results.items() if label not in self.repeated}
 
 
 @checked_arguments(
@@ -155,44 +161,25 @@ def compare(
         make_variants(base, USUAL_METHODS if methods is None else methods, sweeps or {}), labels or {}
     )
     based = check_baseline(variants, baseline)
-    seeds = range(base.seed, base.seed + trials)
     where = _folder(out, base, model, data, overwrite=overwrite, resume=resume)
     destination = Destination(where, overwrite, resume)
     destination.check(MANIFEST, "comparison")
-    given = None if data is None else as_dataset(data, base)
-    prepared = Preparer(model, given, data_dir, progress=progress)
-    federations = [prepared(variant.experiment) for variant in variants]  # all checked before anything is run
-    todo = [
-        Trial(
-            name=f"{variant.label}, seed {seed}",
-            prepare=partial(prepared, variant.experiment.but(seed=seed)),
-            out=run_folder(where, variant, seed),
-            rounds=variant.experiment.rounds,
-            goal=federation.rules.task.goal,
+    prepared = Preparer(model, None if data is None else as_dataset(data, base), data_dir, progress=progress)
+    with _shown(watcher, progress) as told:
+        return compare_variants(
+            variants,
+            range(base.seed, base.seed + trials),
+            destination,
+            prepared,
+            baseline=based,
+            workers=workers,
+            engine=engine,
+            address=address,
+            device=device,
+            watcher=told,
+            command=command,
+            stop=stop,
         )
-        for seed in seeds
-        for variant, federation in zip(variants, federations, strict=True)
-    ]
-    with comparison_folder(destination, variants, seeds, federations, command, based):
-        with _shown(watcher, progress) as told:
-            if told is not None:
-                told.begin(variants, trials)
-            on_round = told.round if told is not None else None
-            for trial in run_trials(
-                todo, workers=workers, on_round=on_round, stop=stop, engine=engine, address=address
-            ):
-                if told is not None:
-                    told.finished(trial)
-
-        results = read_results(where, variants, seeds, model=model, data=given, data_dir=data_dir)
-        completed = [replace(v, experiment=f.experiment) for v, f in zip(variants, federations, strict=True)]
-        rows = summarise(completed, results, device, based)
-        comparison = Comparison(title_of(federations[0].experiment), rows, results, where)
-        with writing(where):
-            _write(comparison)
-            commands = [command] if command else []
-            write_report(results, where / REPORT, commands=commands, prepare=prepared, baseline=based)
-    return comparison
 
 
 def _folder(
@@ -214,13 +201,78 @@ def _folder(
     return unused_folder("-".join(("compare", *names)))
 
 
-def _shown(watcher: Watcher | None, progress: bool) -> Any:
+def _shown(watcher: Watcher | None, progress: bool) -> AbstractContextManager[Watcher | None]:
     """Whom the rounds are told to, for as long as they are: who asked, or a bar."""
     if watcher is not None or not progress:
         return nullcontext(watcher)
     from fedtrip.api.progress import LiveComparison
 
     return LiveComparison()
+
+
+def compare_variants(
+    variants: Sequence[Variant],
+    seeds: Sequence[int],
+    destination: Destination,
+    prepared: Preparer,
+    *,
+    baseline: str = BASELINE,
+    workers: int | None,
+    engine: TrialEngine,
+    address: str | None,
+    stop: Stop,
+    device: ClientDevice | None = None,
+    watcher: Watcher | None = None,
+    command: str | None = None,
+    remarks: Sequence[str] = (),
+) -> Comparison:
+    """Run these variants on these seeds and write the comparison's folder; the report has the `remarks`."""
+    where = destination.out
+    federations = [prepared(variant.experiment) for variant in variants]  # all checked before anything is run
+    planned = [
+        (
+            variant,
+            Trial(
+                name=f"{variant.label}, seed {seed}",
+                prepare=partial(prepared, variant.experiment.but(seed=seed)),
+                out=run_folder(where, variant, seed),
+                rounds=variant.experiment.rounds,
+                goal=federation.rules.task.goal,
+            ),
+        )
+        for seed in seeds
+        for variant, federation in zip(variants, federations, strict=True)
+    ]
+    todo = [trial for variant, trial in planned if variant.same_as is None]
+    shared = [trial for variant, trial in planned if variant.same_as is not None]
+    with comparison_folder(destination, variants, seeds, federations, command, baseline):
+        if watcher is not None:
+            watcher.begin(variants, len(seeds))
+        told = watcher.round if watcher is not None else None
+        for trial in run_trials(todo, workers=workers, on_round=told, stop=stop, engine=engine, address=address):
+            if watcher is not None:
+                watcher.finished(trial)
+        for trial in shared:
+            if watcher is not None:
+                watcher.finished(trial)
+
+        results = read_results(where, variants, seeds, prepared.given)
+        completed = [replace(v, experiment=f.experiment) for v, f in zip(variants, federations, strict=True)]
+        rows = summarise(completed, results, device, baseline)
+        repeated = tuple(variant.label for variant in variants if variant.same_as is not None)
+        comparison = Comparison(title_of(federations[0].experiment), rows, results, where, repeated)
+        with writing(where):
+            _write(comparison)
+            write_report(
+                results,
+                where / REPORT,
+                commands=[command] if command else [],
+                prepare=prepared,
+                remarks=remarks,
+                tuned={variant.label: variant.tuned for variant in variants if variant.tuned is not None},
+                baseline=baseline,
+            )
+    return comparison
 
 
 def _write(comparison: Comparison) -> None:

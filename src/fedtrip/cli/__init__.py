@@ -21,6 +21,8 @@ from fedtrip.cli.partition import partition
 from fedtrip.cli.report import report
 from fedtrip.cli.reproduce import reproduce
 from fedtrip.cli.run import evaluate, run
+from fedtrip.cli.tune import tune
+from fedtrip.cli.watch import watch
 from fedtrip.errors import UserError, is_out_of_memory
 from fedtrip.printable import one_line
 
@@ -43,8 +45,10 @@ app = typer.Typer(
 for _command in (
     run,
     compare,
+    tune,
     report,
     export,
+    watch,
     evaluate,
     partition,
     costs,

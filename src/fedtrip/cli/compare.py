@@ -130,7 +130,7 @@ def compare(
     from fedtrip.api.comparisons import compare as run_comparison
     from fedtrip.comparison.client_device import ClientDevice
     from fedtrip.comparison.labels import read_labels
-    from fedtrip.comparison.variants import PAPER_METHODS, USUAL_METHODS, make_variants
+    from fedtrip.comparison.variants import make_variants
     from fedtrip.experiment.defaults import changed
     from fedtrip.experiment.description import Experiment
     from fedtrip.runs.event_files import EventFiles, check_tensorboard
@@ -139,10 +139,7 @@ def compare(
     stored = Experiment.from_toml(experiment_file) if experiment_file is not None else Experiment()
     say_code_of_file(stored, experiment_file, {**fields, "method": methods})
     base = changed(stored, **fields)
-    groups = {None: USUAL_METHODS, "paper": PAPER_METHODS, "all": METHOD.names()}
-    names = groups.get(methods) or [name.strip() for name in (methods or "").split(",") if name.strip()]
-    if not names:
-        raise UserError(f"--methods is '{methods}'; accepted: names, comma-separated, paper or all")
+    names = named_methods(methods)
     described = (device_macs, downlink, uplink)
     if any(value is not None for value in described) and None in described:
         raise UserError("--device-macs, --downlink and --uplink go together; accepted: all three, or none")
@@ -182,15 +179,31 @@ def compare(
     _show(comparison, as_json)
 
 
-def _show(comparison: Comparison, as_json: bool) -> None:
-    from fedtrip.comparison.folder import LATEX, PLOT, REPORT, TABLE
-    from fedtrip.comparison.tables import as_records
+def named_methods(methods: str | None) -> list[str]:
+    """The methods that `--methods` names."""
+    from fedtrip.comparison.variants import PAPER_METHODS, USUAL_METHODS
 
+    groups = {None: USUAL_METHODS, "paper": PAPER_METHODS, "all": METHOD.names()}
+    names = groups.get(methods) or [name.strip() for name in (methods or "").split(",") if name.strip()]
+    if not names:
+        raise UserError(f"--methods is '{methods}'; accepted: names, comma-separated, paper or all")
+    return list(names)
+
+
+def tell_early_ends(comparison: Comparison) -> None:
+    """Which of its runs diverged."""
     for label, runs in comparison.results.items():
         for run in runs:
             if run.ended is not None:
                 told = escape(f"{label}, seed {run.experiment.seed}: {run.ended}")
                 err.print(f"[red]ended early:[/] {told}", soft_wrap=True)
+
+
+def _show(comparison: Comparison, as_json: bool) -> None:
+    from fedtrip.comparison.folder import LATEX, PLOT, REPORT, TABLE
+    from fedtrip.comparison.tables import as_records
+
+    tell_early_ends(comparison)
     rows, where = comparison.rows, comparison.out
     if as_json:
         print_json({"out": str(where), "rows": as_records(rows)})

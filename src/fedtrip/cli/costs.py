@@ -73,6 +73,7 @@ def costs(
         inputs, classes = spec_of(known.shape), known.classes
         named, samples = known.name, samples_per_client or known.samples_per_client
     module = build_model(model, inputs, classes, seed=0)
+    refused: dict[str, str] = {}
     rows = method_costs(
         METHOD.names() if methods == "all" else [name.strip() for name in methods.split(",")],
         module=module,
@@ -83,6 +84,7 @@ def costs(
         samples=samples,
         epochs=local_epochs,
         batch_size=batch_size,
+        refused=refused if methods == "all" else None,
     )
     if as_json:
         print_json([asdict(row) for row in rows])
@@ -111,3 +113,5 @@ def costs(
         "multiply-adds, as torch's FLOP counter sees them. (ours): not in the paper.",
         style="dim",
     )
+    for name, reason in refused.items():
+        out.print(f"{name} is left out: {reason}", style="dim", markup=False)

@@ -15,7 +15,7 @@ from fedtrip.printable import printable
 
 def export(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="RUN", help="folders that `fedtrip run` or `fedtrip compare` wrote")
+        list[Path], typer.Argument(metavar="RUN", help="folders that `fedtrip run`, `compare` or `tune` wrote")
     ],
     what: Annotated[
         Literal["table", "curves", "boxes"],
@@ -54,8 +54,8 @@ def export(
 
       fedtrip export runs/one runs/other --what boxes --format csv
     """
+    from fedtrip.comparison.baseline import check_baseline
     from fedtrip.comparison.labels import read_labels, with_labels
-    from fedtrip.comparison.variants import Variant
     from fedtrip.figures.drawing import save_figure
     from fedtrip.files.atomic import check_writable, write_text
     from fedtrip.report.export import DRAWN, FORMATS, check_format, exported
@@ -74,10 +74,10 @@ def export(
     if where is not None:
         check_writable(where, (f".{chosen}",))
     collected = read_folders(folders)
-    variants = [Variant(label, runs[0].experiment) for label, runs in collected.histories.items()]
-    named = with_labels(variants, read_labels(labels or [], variants))
-    collected.histories = dict(zip((v.label for v in named), collected.histories.values(), strict=True))
-    made = exported(collected.histories, what, chosen, collected.baseline(baseline))
+    variants = with_labels(collected.variants, read_labels(labels or [], collected.variants))
+    based = collected.baseline(None) if baseline is None else check_baseline(variants, baseline)
+    histories = dict(zip((variant.label for variant in variants), collected.histories.values(), strict=True))
+    made = exported(variants, histories, what, chosen, based)
     for remark in collected.remarks:
         err.print(remark, markup=False, soft_wrap=True)
     if isinstance(made, str) and where is None:

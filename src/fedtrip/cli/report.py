@@ -13,7 +13,7 @@ from fedtrip.cli.options import absolute
 
 def report(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR", help="folders that `fedtrip run` or `fedtrip compare` wrote")
+        list[Path], typer.Argument(metavar="DIR", help="folders that `fedtrip run`, `compare` or `tune` wrote")
     ],
     file: Annotated[
         Path | None,
@@ -64,6 +64,7 @@ def report(
         versions=collected.versions,
         remarks=collected.remarks,
         baseline=collected.baseline(baseline),
+        tuned=collected.tuned,
         prepare=Preparer(data_dir=absolute(data_dir), download=False, own_code=False),
     )
     out.print(f"report  {page}", markup=False, soft_wrap=True)

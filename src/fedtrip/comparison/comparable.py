@@ -5,7 +5,7 @@ It is decided from the experiments alone, so that stored runs of a user's own me
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from fedtrip.experiment.defaults import default_momentum
 from fedtrip.experiment.description import Experiment
@@ -15,16 +15,31 @@ NOT_A_SETTING = {"schema_version", "method", "seed", "snapshot", "stop_at_target
 """Fields in which two variants may differ: `compute` changes the rounding alone; of the momentum see
 `_momenta_that_matter`."""
 
+TUNED = "tuned"
+"""What stands in a setting for a value that was chosen for the variant, as its method's options may be."""
+
 Setting = tuple[tuple[str, object], ...]
 """Variants with equal ones may be compared, if they also have the same seeds."""
 
 
-def settings_of(experiments: Mapping[str, Experiment]) -> dict[str, Setting]:
-    """Everything beside the method in which two variants must agree for a speed-up to mean something, by label."""
-    momenta = _momenta_that_matter(experiments)
+def settings_of(
+    experiments: Mapping[str, Experiment], tuned: Mapping[str, Collection[str]] | None = None
+) -> dict[str, Setting]:
+    """Everything beside the method in which two variants must agree for a speed-up to mean something, by label.
+
+    `tuned` are the fields of a variant whose values were chosen for it. What was chosen need not agree, but a variant
+    that was tuned may only be compared with others that were.
+    """
+    chosen = tuned or {}
+    own = {label: frozenset(chosen.get(label, ())) for label in experiments}
+    momenta = _momenta_that_matter({label: one for label, one in experiments.items() if "momentum" not in own[label]})
     fields = sorted(Experiment.model_fields.keys() - NOT_A_SETTING)
     return {
-        label: (*((name, getattr(experiment, name)) for name in fields), ("momentum", momenta[label]))
+        label: (
+            *((name, TUNED if name in own[label] else getattr(experiment, name)) for name in fields),
+            ("momentum", momenta.get(label, TUNED)),
+            (TUNED, label in chosen),
+        )
         for label, experiment in experiments.items()
     }
 

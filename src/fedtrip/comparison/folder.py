@@ -36,6 +36,7 @@ def comparison_folder(
 ) -> Iterator[None]:
     """The folder, locked, with the manifest of this comparison in it; an earlier comparison goes unless resumed."""
     out = destination.out
+    tuned = {variant.name or variant.label: sorted(variant.tuned) for variant in variants if variant.tuned is not None}
     manifest = {
         "variants": {variant.name or variant.label: variant.folder for variant in variants},
         "labels": {variant.name or variant.label: variant.label for variant in variants},
@@ -44,6 +45,7 @@ def comparison_folder(
         "experiments": [federation.experiment.to_toml() for federation in federations],
         "data_sha256": [federation.dataset.sha256() for federation in federations],
         "command": command,
+        **({"tuned": tuned} if tuned else {}),
     }
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
@@ -96,6 +98,15 @@ def _check_same(out: Path, mine: dict[str, Any]) -> dict[str, Any]:
 
 class _Another(Exception):
     """In what a comparison is not the stored one."""
+
+
+def remove_comparison(out: Path) -> None:
+    """Remove a comparison, and its folder if nothing else is in it."""
+    if (out / MANIFEST).is_file():
+        _remove_runs(out)
+        (out / MANIFEST).unlink()
+    with suppress(OSError):
+        out.rmdir()
 
 
 def _remove_runs(out: Path) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from fedtrip.data import from_arrays
+from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import prepare
 from fedtrip.inputs import InputSpec, SampleShape, spec_of
@@ -48,8 +49,13 @@ def method_costs(
     samples: int,
     epochs: int,
     batch_size: int,
+    refused: dict[str, str] | None = None,
 ) -> list[MethodCost]:
-    """The costs of each method with this model."""
+    """The costs of each method with this model.
+
+    A method that the model does not suit is noted in `refused` with the reason, and left out; without that it is an
+    error.
+    """
     cost = pass_cost(module, inputs)
     symbols = symbols_of(
         samples=samples,
@@ -58,11 +64,20 @@ def method_costs(
         parameters=sum(p.numel() for p in module.parameters() if p.requires_grad),
         forward=cost.forward,
         backward=cost.training - cost.forward,
+        C=cost.C,
+        r=cost.r,
+        h=cost.h,
     )
     results = []
     for name, method in _chosen(methods, model, dataset):
         attaching = method.attaching(symbols)
-        down, up, stored = _what_travels(method, module, spec_of(inputs), classes)
+        try:
+            down, up, stored = _what_travels(method, module, spec_of(inputs), classes)
+        except UserError as problem:
+            if refused is None:
+                raise
+            refused[name] = str(problem)
+            continue
         results.append(
             MethodCost(
                 method=name,

@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from fedtrip.files.atomic import is_leftover, replacing
 from fedtrip.interruption import handlers_kept
 from fedtrip.rounds.ram import budget
 from fedtrip.rounds.record import RoundRecord
+from fedtrip.rounds.state import RunPaused
 from fedtrip.runs.checkpoint import Checkpoint
 from fedtrip.runs.folder import CHECKPOINT, EXPERIMENT, SUMMARY, Destination
 from fedtrip.runs.running import run_federation
@@ -122,7 +124,7 @@ class _Spread:
             self._placed[id(federation.dataset)] = (federation.dataset, ray.put(federation.dataset))
         data = self._placed[id(federation.dataset)][1]
         packed = cloudpickle.dumps(PackedFederation.of(federation))
-        self._streams[_remote_trial().remote(sys.path, packed, data, contents(trial.out))] = trial
+        self._streams[_remote_trial().remote(sys.path, packed, data, contents(trial.out), trial.until)] = trial
 
     def _take(self, trial: Trial, news: News) -> None:
         if news.problem is not None:
@@ -137,7 +139,9 @@ def _remote_trial() -> Any:
     return ray.remote(num_cpus=1, max_retries=0, num_returns="streaming")(stream_trial)
 
 
-def stream_trial(path: list[str], packed: bytes, dataset: DataSet, begun: Files) -> Iterator[News]:
+def stream_trial(
+    path: list[str], packed: bytes, dataset: DataSet, begun: Files, until: int | None = None
+) -> Iterator[News]:
     """On a worker: run a trial, going on from what was begun, and tell of each round."""
     sys.path += [folder for folder in path if folder not in sys.path]  # now a user's own modules can be found
     work: PackedFederation = cloudpickle.loads(packed)
@@ -155,13 +159,15 @@ def stream_trial(path: list[str], packed: bytes, dataset: DataSet, begun: Files)
 
         def run() -> None:
             try:
-                run_federation(
-                    work.with_data(dataset),
-                    destination=Destination(out, resume=True, every=1),  # a lost worker takes its folder along
-                    workers=1,
-                    client_memory=budget(sharing=os.cpu_count() or 1),
-                    on_round=lambda r: news.put(News(r, changed())),
-                )
+                with suppress(RunPaused):
+                    run_federation(
+                        work.with_data(dataset),
+                        destination=Destination(out, resume=True, every=1),  # a lost worker takes its folder along
+                        workers=1,
+                        client_memory=budget(sharing=os.cpu_count() or 1),
+                        on_round=lambda r: news.put(News(r, changed())),
+                        until=until,
+                    )
                 news.put(News(None, changed()))
                 news.put(None)
             except UserError as problem:

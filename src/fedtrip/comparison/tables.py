@@ -282,11 +282,16 @@ def _note_on_speedups(rows: Sequence[Row]) -> str:
 
 def as_markdown(rows: Sequence[Row], title: str) -> str:
     """A Markdown page with the table and how to read it."""
+    table, how = markdown_table(rows)
+    return f"# {title}\n\n{table}\n\n{how}\n"
+
+
+def markdown_table(rows: Sequence[Row]) -> tuple[str, str]:
+    """The table in Markdown, and how to read it."""
     shown = columns(rows)
     lines = [[column.title for column in shown], ["---"] * len(shown)]
     lines += [[column.cell(row) for column in shown] for row in rows]
-    table = "\n".join(map(markdown_row, lines))
-    return f"# {title}\n\n{table}\n\n{note(rows, shown)}\n"
+    return "\n".join(map(markdown_row, lines)), note(rows, shown)
 
 
 def markdown_row(texts: Sequence[str]) -> str:

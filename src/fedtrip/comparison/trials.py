@@ -22,6 +22,7 @@ from fedtrip.experiment.federation import Federation, PackedFederation
 from fedtrip.interruption import Interruption
 from fedtrip.rounds.ram import budget
 from fedtrip.rounds.record import RoundRecord
+from fedtrip.rounds.state import RunPaused
 from fedtrip.runs.folder import Destination
 from fedtrip.runs.running import run_federation
 from fedtrip.tasks.interface import ACCURACY, Goal
@@ -44,6 +45,8 @@ class Trial:
     rounds: int
     goal: Goal = ACCURACY
     """the score that its target is about"""
+    until: int | None = None
+    """it is left after this round, as far as this list of trials is concerned; a later list may go on with it"""
 
 
 OnTrialRound = Callable[[Trial, RoundRecord], None]
@@ -61,6 +64,8 @@ def run_trials(
     address: str | None = None,
 ) -> Iterator[Trial]:
     """Run all trials, as many at once as there are workers (default: the cores); yields each one that is finished.
+
+    One that is to be left after a round counts as finished there.
 
     A trial whose folder holds part of it goes on from there; so does one whose process died or hangs. When `stop`
     says so, every trial ends after its current round, and `KeyboardInterrupt` is raised. Whatever else ends the
@@ -83,9 +88,14 @@ def run_trials(
                 if stop():
                     raise KeyboardInterrupt
 
-            run_federation(
-                trial.prepare(), destination=Destination(trial.out, resume=True), workers=workers, on_round=told
-            )
+            with suppress(RunPaused):
+                run_federation(
+                    trial.prepare(),
+                    destination=Destination(trial.out, resume=True),
+                    workers=workers,
+                    on_round=told,
+                    until=trial.until,
+                )
             yield trial
         return
     with _TrialPool(count) as pool:
@@ -175,7 +185,7 @@ class _TrialPool:
         federation = trial.prepare()
         shared = self._shared(federation.dataset)
         key = id(federation.dataset)
-        work = (Handover(PackedFederation.of(federation), shared), trial.out, self._client_memory)
+        work = (Handover(PackedFederation.of(federation), shared), trial.out, self._client_memory, trial.until)
         process = next((idle for idle in self._idle if key in self._known[idle]), None)
         if process is None:
             if self._idle:
@@ -200,7 +210,7 @@ class _Stopped(Exception):
     """In a worker: the parent asked to stop, or is gone."""
 
 
-def serve(connection: Connection, work: Handover, out: Path, client_memory: int) -> None:
+def serve(connection: Connection, work: Handover, out: Path, client_memory: int, until: int | None) -> None:
     """In the worker process: run trial after trial."""
 
     def told(record: RoundRecord) -> None:
@@ -210,13 +220,15 @@ def serve(connection: Connection, work: Handover, out: Path, client_memory: int)
 
     while True:
         try:
-            with Interruption():  # SIGTERM, of the parent or of who sends it to all, gives up the round under way
+            # SIGTERM, of the parent or of who sends it to all, gives up the round under way
+            with Interruption(), suppress(RunPaused):
                 run_federation(
                     work.federation(),
                     destination=Destination(out, resume=True),
                     workers=1,
                     client_memory=client_memory,
                     on_round=told,
+                    until=until,
                 )
         except _Stopped:
             answer(connection, STOP)
@@ -225,4 +237,4 @@ def serve(connection: Connection, work: Handover, out: Path, client_memory: int)
         order = request(connection)
         if order == STOP:
             return
-        work, out, client_memory = order
+        work, out, client_memory, until = order

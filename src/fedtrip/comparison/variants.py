@@ -11,15 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fedtrip.comparison.baseline import BASELINE, baselines_of
+from fedtrip.comparison.baseline import BASELINE, baselines_of, variant_settings
 from fedtrip.comparison.client_device import ClientDevice
-from fedtrip.comparison.comparable import settings_of
 from fedtrip.comparison.marks import Mark, with_marks
-from fedtrip.data.dataset import DataSet
 from fedtrip.errors import UserError
 from fedtrip.experiment.defaults import chosen_options
 from fedtrip.experiment.description import Experiment
-from fedtrip.experiment.federation import ModelSource
 from fedtrip.experiment.names import shown_method
 from fedtrip.experiment.settings import check_setting, concerns, with_settings
 from fedtrip.families import METHOD
@@ -50,11 +47,16 @@ class Variant:
     experiment: Experiment
     name: str = ""
     """what it is: the method's whole name, and what sets it apart; by default the label"""
+    tuned: frozenset[str] | None = None
+    """fields of the experiment whose values were chosen for this variant: they are part of its method then; None if it
+    was not tuned"""
+    same_as: str | None = None
+    """the variant whose runs are also its own, if there is one"""
 
     @property
     def folder(self) -> str:
         """A name for its runs."""
-        return file_name(self.name or self.label, also="=")
+        return file_name(self.same_as or self.name or self.label, also="=")
 
 
 AnyMethod = str | Method | Mapping[str, Any]
@@ -182,8 +184,7 @@ def summarise(
     baseline: str = BASELINE,
 ) -> list[Row]:
     """One row a variant with its complete experiment; `results` holds its runs in the order of the seeds."""
-    settings = settings_of({variant.label: variant.experiment for variant in variants})
-    based = baselines_of(variants, baseline)
+    settings, based = variant_settings(variants), baselines_of(variants, baseline)
     called = based[0] if len(based) == 1 else shown_method(baseline)
     rows = []
     for variant in variants:
@@ -273,14 +274,10 @@ def run_folder(out: Path, variant: Variant, seed: int) -> Path:
 
 
 def read_results(
-    out: Path,
-    variants: Sequence[Variant],
-    seeds: Sequence[int],
-    *,
-    model: ModelSource | None = None,
-    data: DataSet | None = None,
-    data_dir: Path | str | None = None,
+    out: Path, variants: Sequence[Variant], seeds: Sequence[int], given: Mapping[str, Any]
 ) -> dict[str, list[Result]]:
     """All finished runs of a comparison that was just run; whoever ran it named the code, or gave what it ran on."""
-    given: dict[str, Any] = {"model": model, "data": data, "data_dir": data_dir, "trust": True}
-    return {v.label: [load_result(run_folder(out, v, seed), **given) for seed in seeds] for v in variants}
+    return {
+        variant.label: [load_result(run_folder(out, variant, seed), trust=True, **given) for seed in seeds]
+        for variant in variants
+    }

@@ -12,8 +12,10 @@ from torch import nn
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Compute, DecidedCompute
 from fedtrip.inputs import SampleShape, spec_of
+from fedtrip.methods.interface import Method
 from fedtrip.models.chain import Chain, check_by_trial, trace_chain
 from fedtrip.models.chain_layers import NotAChain
+from fedtrip.models.representation import INPUT_OF, known_hidden_layer
 from fedtrip.native.library import library, why_missing
 
 TRAINS_BELOW, EVALUATES_BELOW = 64, 128
@@ -22,6 +24,13 @@ TRAINS_BELOW, EVALUATES_BELOW = 64, 128
 Measured on a Zen 4, torch's time over the native engine's, with AVX-512 and with AVX2 only: 64 channels (McMahan's CNN)
 0.91 and 1.11 in training, 1.5 and 1.8 in evaluation; AlexNet 0.63 and 0.78, 0.93 and 1.09.
 """
+
+
+def tap_of(method: Method, module: nn.Module, representation: str | None) -> tuple[bool, str | None]:
+    """Whether a method looks at what passes inside the module in training, and where: see `representation_layer`."""
+    if method.needs_hidden:
+        return True, INPUT_OF + known_hidden_layer(module)[0]
+    return method.needs_representation, representation
 
 
 def decide(
@@ -35,7 +44,7 @@ def decide(
 ) -> DecidedCompute:
     """What `compute` means for this module: `auto` is native where that can be and is faster; all else is demanded.
 
-    `tapped` says that the method looks at the module's representation, which the native engine must then have too.
+    `tapped` says that the method looks at what passes inside the module, which the native engine must then have too.
     """
     if compute == "torch":
         return "torch"

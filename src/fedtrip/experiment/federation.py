@@ -17,7 +17,7 @@ from fedtrip.data.normalisation import normalisation
 from fedtrip.data.sources import source_of
 from fedtrip.errors import UserError
 from fedtrip.experiment.complete import CompleteExperiment, DataFacts, complete
-from fedtrip.experiment.compute import decide
+from fedtrip.experiment.compute import decide, tap_of
 from fedtrip.experiment.description import PYTHON, DecidedCompute, Experiment
 from fedtrip.experiment.device import checked_device
 from fedtrip.experiment.held_out import NOTHING, HeldOut, sample_sets
@@ -26,7 +26,7 @@ from fedtrip.inputs import InputSpec
 from fedtrip.methods.interface import Method
 from fedtrip.models import MODELS, build_model, check_model
 from fedtrip.models.check import Outputs, trains_on_one_sample
-from fedtrip.models.representation import check_representation
+from fedtrip.models.representation import check_hidden, check_representation
 from fedtrip.one_thread import one_thread
 from fedtrip.partitions.interface import Partition, sizes_of
 from fedtrip.randomness import torch_seed
@@ -107,8 +107,7 @@ def prepare(
     rules.task.check_classes(given.classes)
     module, model_name, dataset = _module(experiment, rules.task, given, model)
     rules.augment.check(dataset.inputs)
-    if rules.method.needs_representation:
-        check_representation(module, dataset.inputs, experiment.representation)
+    check_looks(experiment, rules.method, module, dataset.inputs)
     compute = decide_for(experiment, rules, module, dataset)
     whole = complete(named, rules, DataFacts.of(dataset), compute).but(
         model=model_name, dataset=PYTHON + given.sha256() if data is not None else _absolute(experiment.dataset)
@@ -118,14 +117,26 @@ def prepare(
     return Federation(whole, dataset, sets.partition, module, rules, sets.held_out)
 
 
+def check_looks(experiment: Experiment, method: Method, module: nn.Module, inputs: InputSpec) -> None:
+    """Refuse a module that has not what the method looks at in training, by the method's name."""
+    try:
+        if method.needs_representation:
+            check_representation(module, inputs, experiment.representation)
+        if method.needs_hidden:
+            check_hidden(module, inputs)
+    except UserError as problem:
+        raise UserError(f"method '{experiment.method.name}': {problem}") from None
+
+
 def decide_for(experiment: Experiment, rules: Rules, module: nn.Module, dataset: DataSet) -> DecidedCompute:
     """What computes this experiment; see `fedtrip.experiment.compute`."""
+    tapped, representation = tap_of(rules.method, module, experiment.representation)
     return decide(
         experiment.compute,
         module,
         dataset.inputs,
-        tapped=rules.method.needs_representation,
-        representation=experiment.representation,
+        tapped=tapped,
+        representation=representation,
         device=experiment.device,
     )
 

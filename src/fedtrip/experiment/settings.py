@@ -21,22 +21,27 @@ WITH_OPTIONS = tuple(name for name in FAMILIES if name != "partition")
 """The families whose rules' options can be set; a partition is a text, with its options behind the colon."""
 
 
-def check_setting(name: str, methods: Sequence[str], fields: Sequence[str], *, compared: bool = False) -> None:
-    """Refuse a name that means nothing where these methods are run (or compared) and these fields may be set."""
+def check_setting(
+    name: str, methods: Sequence[str], fields: Sequence[str], *, compared: bool = False, called: str = "--set"
+) -> None:
+    """Refuse a name that means nothing where these methods are run (or compared) and these fields may be set.
+
+    `called` is the option that gives it.
+    """
     owner, dot, option = name.rpartition(".")
     if not dot:
         if name not in fields:
-            raise unknown_name("--set", name, fields, also="FAMILY.OPTION such as method.mu")
+            raise unknown_name(called, name, fields, also="FAMILY.OPTION such as method.mu")
     elif owner == "partition":
-        raise UserError(f"--set {name}: a partition has its option behind the colon; accepted: partition=NAME:VALUE")
+        raise UserError(f"{called} {name}: a partition has its option behind the colon; accepted: partition=NAME:VALUE")
     elif owner not in (*WITH_OPTIONS, *methods):
         if owner in METHOD.names() or ":" in owner:
             if compared:
                 told = f"method '{owner}' is not compared; accepted: {', '.join(methods)}, or method"
             else:
                 told = f"the method is '{methods[0]}'; accepted: {methods[0]}.{option} or method.{option}"
-            raise UserError(f"--set {name}: {told}")
-        raise unknown_name(f"--set {name}:", owner, (*WITH_OPTIONS, *methods))
+            raise UserError(f"{called} {name}: {told}")
+        raise unknown_name(f"{called} {name}:", owner, (*WITH_OPTIONS, *methods))
 
 
 def concerns(name: str, method: str) -> bool:

@@ -52,3 +52,21 @@ class FolderLock:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def is_locked(folder: Path) -> bool | None:
+    """Whether somebody writes the folder; None where that cannot be told, as on some network file systems.
+
+    The lock is tried and given back at once, for which a writer that just begins has the patience.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        return True if problem.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
+    finally:
+        os.close(descriptor)
+    return False

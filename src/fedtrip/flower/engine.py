@@ -79,6 +79,8 @@ class FlowerEngine:
         self._clients = experiment.clients or 0
         self._announced: dict[int, tuple[int, int] | None] = {}
         """client and samples of every connected node; None for one that could not say"""
+        self._useless: dict[int, str] = {}
+        """why these nodes, of which nobody knows the client, cannot take part"""
         self._started_from: dict[int, int] = {}
         """the round of the memory that each client's round under way started from"""
         self._wait_for(range(self._clients), self._clients)
@@ -94,7 +96,7 @@ class FlowerEngine:
         )
         for client in wanted:
             if client not in nodes:
-                yield self._without(client, None, "its node is not connected")
+                yield self._without(client, None, self._why_absent())
                 continue
             sent = serialised_size(contents[client])
             outcome = self._outcome(remote[client], nodes[client], answers.get(nodes[client]))
@@ -109,6 +111,11 @@ class FlowerEngine:
     def forget(self) -> None:
         """The run is finished: tell the nodes that are there."""
         self._ask({node: self._identity() for node in self._nodes().values()}, "query.forget", FORGETTING)
+
+    def _why_absent(self) -> str:
+        """Why a client has no node, as far as that is known: one that is there may have failed to say who it is."""
+        known = [f"node {node} is, but cannot take part: {why}" for node, why in sorted(self._useless.items())]
+        return "; ".join(["its node is not connected", *known])
 
     def _remote(self, job: Job) -> RemoteJob:
         last = job.memory.last_round
@@ -150,6 +157,7 @@ class FlowerEngine:
         """Ask nodes that are new which client they are; forget those that are gone."""
         connected = set(self._grid.get_node_ids())
         self._announced = {node: said for node, said in self._announced.items() if node in connected}
+        self._useless = {node: why for node, why in self._useless.items() if node in connected}
         new = connected - self._announced.keys()
         answers = self._ask({node: self._identity() for node in new}, "query.announce", ANNOUNCING)
         for node in sorted(new - answers.keys()):
@@ -165,7 +173,8 @@ class FlowerEngine:
                 self._announced[node] = (client, samples)
                 log.info("node %d is client %d with %d samples", node, client, samples)
             except BadRecord as problem:
-                log.error("node %d cannot take part: %s", node, one_line(str(problem)))
+                self._useless[node] = one_line(str(problem))
+                log.error("node %d cannot take part: %s", node, self._useless[node])
 
     def _nodes(self) -> dict[int, int]:
         """The node of each client that is there."""

@@ -17,11 +17,10 @@ from fedtrip.data.values import Array
 from fedtrip.errors import UserError
 from fedtrip.experiment.complete import CompleteExperiment, DataFacts, complete
 from fedtrip.experiment.description import Experiment
-from fedtrip.experiment.federation import Federation, built_model, decide_for
+from fedtrip.experiment.federation import Federation, built_model, check_looks, decide_for
 from fedtrip.experiment.rules import Rules, make_rules
 from fedtrip.families import TASK
 from fedtrip.inputs import Inputs, count_of, sliced
-from fedtrip.models.representation import Tap
 from fedtrip.registry.imports import import_object
 from fedtrip.targets import kind_of
 
@@ -101,6 +100,5 @@ def _dataset(
 def _module(experiment: Experiment, rules: Rules, dataset: DataSet) -> tuple[nn.Module, DataSet]:
     module, dataset = built_model(experiment, rules.task, dataset)
     rules.augment.check(dataset.inputs)
-    if rules.method.needs_representation:
-        Tap(module, experiment.representation).remove()
+    check_looks(experiment, rules.method, module, dataset.inputs)
     return module, dataset

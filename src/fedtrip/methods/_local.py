@@ -51,7 +51,7 @@ class Direction(Protocol):
     cheap case h = gradient() + correction(w_k). Weight decay is added after it, at w_k."""
 
     def at(self, w_k: Tensor, gradient: GradientAt, step: int, /) -> Tensor:
-        """h of the local step with this number, the first being 0; it may keep w_k, which nobody changes.
+        """h of the local step with this number, the first being 0. w_k is a copy that it may keep or change.
 
         Statistics of BatchNorm move in the call of `gradient` without an offset, or in the first if there is none.
         """
@@ -64,14 +64,26 @@ class Direction(Protocol):
 
 
 @dataclass(frozen=True)
+class Hidden:
+    """The last hidden fully connected layer as a batch passes it: what comes out is inputs·weightᵀ + bias."""
+
+    inputs: Tensor
+    """what goes in, a row for each sample"""
+    weight: Tensor
+    bias: Tensor | None
+
+
+@dataclass(frozen=True)
 class Batch:
     """What a method's own loss may look at: which local samples, their labels, the model's outputs and (if asked for)
-    its representations of them, both with gradient (without, where `gradient` of a `ClosedLoss` is asked)."""
+    its representations of them or its last hidden layer, all with gradient (without, where `gradient` of a `ClosedLoss`
+    is asked)."""
 
     rows: Tensor
     labels: Tensor
     logits: Tensor
     representation: Tensor | None
+    hidden: Hidden | None = None
 
 
 BatchLoss = Callable[[Batch], Tensor]
@@ -79,10 +91,13 @@ BatchLoss = Callable[[Batch], Tensor]
 
 
 class BatchGradient(NamedTuple):
-    """The gradient of such a loss by what the model computed, float32 of the same shapes; None: it is zero."""
+    """The gradient of such a loss by what the model computed, and by the weight and bias of its last hidden layer,
+    float32 of the same shapes; None: it is zero."""
 
     logits: Tensor | None = None
     representation: Tensor | None = None
+    weight: Tensor | None = None
+    bias: Tensor | None = None
 
 
 @runtime_checkable
@@ -96,7 +111,29 @@ class ClosedLoss(Protocol):
         """The term of a batch, differentiable."""
 
     def gradient(self, batch: Batch, /) -> BatchGradient:
-        """Its gradient by the batch's logits and representation, which have no graph."""
+        """Its gradient by what the batch holds, which has no graph."""
+
+
+class LossSizes(Protocol):
+    """What the cost of a loss of a batch may depend on, in the letters of `CostSymbols`."""
+
+    @property
+    def C(self) -> int: ...
+    @property
+    def r(self) -> int: ...
+    @property
+    def h(self) -> int: ...
+
+
+@runtime_checkable
+class CountedLoss(Protocol):
+    """A loss of a batch that multiplies matrices of its own, and says so for the cost accounting."""
+
+    def __call__(self, batch: Batch, /) -> Tensor:
+        """The term of a batch, differentiable."""
+
+    def operations(self, sizes: LossSizes, /) -> int:
+        """Multiply-adds for each sample, forward and backward."""
 
 
 class Local(Protocol):

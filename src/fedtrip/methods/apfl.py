@@ -29,6 +29,14 @@ class Apfl(Method):
     """
 
     title = "FedAvg, and each client's own mixture of the global model and one of its own; plain SGD"
+    group = "personal"
+    formula = r"""
+    step: g(w_k)
+    beside: v_k \leftarrow v_k - \eta\,\alpha\,g(u), \quad u = \alpha\,v_k + (1 - \alpha)\,w_k
+    adaptive: \alpha \leftarrow \alpha - \eta\,\langle v_k - w_k,\, g(u) \rangle
+    server: w \leftarrow \bar w
+    own: \alpha\,v_k + (1 - \alpha)\,w
+    """
     momentum = 0.0
     optimizers = ("sgd",)  # v_k takes steps of plain SGD beside those of w_k
 

@@ -24,6 +24,12 @@ class Ditto(Method):
     """
 
     title = "FedAvg, and beside it a model of each client's own that is pulled towards the global one"
+    group = "personal"
+    formula = r"""
+    step: g(w_k)
+    own: v_k \leftarrow v_k - \eta\,[g(v_k) + \lambda\,(v_k - w)]
+    server: w \leftarrow \bar w
+    """
     trainings = 2
 
     lam: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0

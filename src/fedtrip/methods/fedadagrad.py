@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods._server_optimized import ServerOptimized
 from fedtrip.server_optimizers.adagrad import Adagrad
 
@@ -20,4 +22,13 @@ class FedAdagrad(Adagrad, ServerOptimized):
     """
 
     title = "Adagrad on the server; clients train with plain SGD"
+    group = "server"
+    formula = r"""
+    step: g
+    server: m \leftarrow \beta_1 m + (1 - \beta_1)\,\bar\Delta
+    and: v \leftarrow v + \bar\Delta^2
+    then: w \leftarrow w + \eta_g\,\frac{m}{\sqrt v + \tau}
+    start: m = 0, \quad v = \tau^2
+    """
     server_operations = Adagrad.operations
+    ranges: ClassVar[Ranges] = {"lr": Range(0.001, 1.0, "log"), "tau": Range(1e-4, 0.1, "log")}

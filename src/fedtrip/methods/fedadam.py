@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fedtrip.methods._bias_correction import BiasCorrection
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods._server_optimized import ServerOptimized
 from fedtrip.server_optimizers.adam import Adam
 
@@ -21,4 +23,13 @@ class FedAdam(BiasCorrection, Adam, ServerOptimized):
     """
 
     title = "Adam on the server; clients train with plain SGD"
+    group = "server"
+    formula = r"""
+    step: g
+    server: m \leftarrow \beta_1 m + (1 - \beta_1)\,\bar\Delta
+    and: v \leftarrow \beta_2 v + (1 - \beta_2)\,\bar\Delta^2
+    then: w \leftarrow w + \eta_g\,\frac{m}{\sqrt v + \tau}
+    start: m = 0, \quad v = \tau^2
+    """
     server_operations = Adam.operations
+    ranges: ClassVar[Ranges] = {"lr": Range(0.001, 1.0, "log"), "tau": Range(1e-4, 0.1, "log")}

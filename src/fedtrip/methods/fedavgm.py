@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+from fedtrip.methods._ranges import Choices, Range, Ranges
 from fedtrip.methods._server_optimized import ServerOptimized
 from fedtrip.server_optimizers.momentum import Momentum
 
@@ -17,4 +19,10 @@ class FedAvgM(Momentum, ServerOptimized):
     """
 
     title = "FedAvg with momentum on the server; clients train with plain SGD"
+    group = "server"
+    formula = r"""
+    step: g
+    server: u \leftarrow \beta u + (w - \bar w), \quad w \leftarrow w - \eta_g\,u
+    """
     server_operations = Momentum.operations
+    ranges: ClassVar[Ranges] = {"beta": Choices(0.7, 0.9, 0.97, 0.99), "lr": Range(0.1, 2.0, "log")}

@@ -23,6 +23,12 @@ class FedBabu(BodyAndHead):
     """
 
     title = "the body is trained below a head that never changes; clients fine-tune the result"
+    group = "personal"
+    formula = r"""
+    step: g \text{ on } \text{body}_k \text{ alone}, \quad \text{head}_k = \text{head}^0
+    server: \text{body} \leftarrow \overline{\text{body}}
+    own: w \text{ after } E_f \text{ epochs of fine-tuning}
+    """
     weighting = "uniform"
 
     tuned: Literal["all", "head", "body"] = "all"

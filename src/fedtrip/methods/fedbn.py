@@ -22,6 +22,12 @@ class FedBn(Method):
     """
 
     title = "norm layers stay with each client, all else is averaged"
+    group = "personal"
+    formula = r"""
+    step: g
+    server: w \leftarrow \bar w \text{, but for the norm layers}
+    own: \text{the norm layers of } w_k
+    """
 
     def stays(self, layout: Layout) -> frozenset[str]:
         return layout.norms

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Server, Uploads
 from fedtrip.vectors import Vectors
 
 
 @dataclass(frozen=True)
 class FedDane(Method):
-    """exchange 1: g_t ← mean of ∇F_k(w); exchange 2, the same clients: step g + (g_t − ∇F_k(w)) + μ(w_k − w)"""
+    """exchange 1: g_t ← mean of ∇F_k(w); exchange 2, the same clients: step g + (g_t − ∇F_k(w)) + μ(w_k − w)
+
+    Between the exchanges a client holds w and ∇F_k(w); after the round nothing. All means are weighted by n_k.
+    """
 
     title = "FedProx with a gradient correction, in two exchanges a round"
+    group = "paper"
+    formula = r"""
+    exchange 1: g_t \leftarrow \overline{\nabla F_k(w)}
+    exchange 2, step: g + (g_t - \nabla F_k(w)) + \mu\,(w_k - w)
+    server: w \leftarrow \bar w
+    """
     exchanges = 2
     means = ("gradient", "w")
+    ranges: ClassVar[Ranges] = {"mu": Range(0.001, 1.0, "log")}
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
     """μ, weight of the proximal term"""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from fedtrip import fixed_math
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods.interface import Attaching, CostSymbols, Local, Memory, Method, Reply, Server, Upload
 from fedtrip.vectors import Vectors, total
 
@@ -29,7 +30,15 @@ class FedDisco(Method):
     """
 
     title = "weights that tell clients with even labels from those with few classes"
+    group = "server"
+    formula = r"""
+    step: g
+    server: w \leftarrow \sum_k p_k\,w_k, \quad p_k \propto \max(0,\; n_k/\textstyle\sum n - a\,d_k + b)
+    with: d_k = \frac{\mathrm{KL}(\text{labels of } k \,\|\, \text{uniform})}
+        {\sum_{j \in S} \mathrm{KL}(\text{labels of } j \,\|\, \text{uniform})}
+    """
     needs_classes = True
+    ranges: ClassVar[Ranges] = {"a": Range(0.0, 1.0), "b": Range(0.0, 0.5)}
 
     a: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.5
     """a, how much the distance of the labels takes off a client's weight"""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods.interface import Attaching, CostSymbols, Method, Server, Uploads
 from fedtrip.vectors import Vectors, total
 
@@ -26,9 +27,17 @@ class FedExp(Method):
     """
 
     title = "a server step that is extrapolated where the clients' updates point apart"
+    group = "server"
+    formula = r"""
+    step: g
+    server: w \leftarrow w + \eta_g\,\bar\Delta
+    with: \eta_g = \max\left(1, \frac{\sum_k p_k \lVert\Delta_k\rVert^2}
+        {2\,(\lVert\bar\Delta\rVert^2 + \varepsilon_t)}\right), \quad \varepsilon_t = \varepsilon\,(\eta_t/\eta_1)^2
+    """
     needs_each = True
     server_operations = 3
     server_operations_each = 2
+    ranges: ClassVar[Ranges] = {"eps": Range(1e-4, 0.1, "log")}
 
     eps: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-3
     """ε, which bounds the step where the updates cancel (the official code: 0.1 on EMNIST)"""

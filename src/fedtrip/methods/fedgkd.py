@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from fedtrip.methods._ranges import Choices, Range, Ranges
 from fedtrip.methods.interface import (
     Attaching,
     Batch,
@@ -28,11 +29,30 @@ from fedtrip.vectors import Vectors, add_weighted, softmax_rows
 
 @dataclass(frozen=True)
 class FedGkd(Method):
-    """loss CE + (γ/2)T²·KL(teacher ‖ student), the teacher the mean of the last M global models; off in round 1"""
+    """loss CE + (γ/2)T²·KL(teacher ‖ student), the teacher the mean of the last M global models; off in round 1
+
+    The teacher is frozen and in evaluation mode; its buffers are those of the received model. With M = 1 it is w itself
+    and is not sent twice.
+
+    Departs from the paper, or fills in what that leaves open: the buffer of global models begins with the aggregate of
+    round 1, without the initial model, which has nothing to teach; until there are M, the teacher is the mean of those
+    there are. That distillation is off in round 1 follows from it.
+    """
 
     title = "distillation from an average of the recent global models"
+    group = "paper"
+    formula = r"""
+    loss: \text{CE} + \frac{\gamma}{2}\,T^2\,\mathrm{KL}(\text{teacher} \,\|\, \text{student})
+    teacher: \text{the mean of the last } M \text{ global models}
+    server: w \leftarrow \bar w
+    """
     server_operations = 2
     needs_classes = True
+    ranges: ClassVar[Ranges] = {
+        "gamma": Range(0.02, 2.0, "log"),
+        "temperature": Choices(1.0, 2.0, 4.0),
+        "models": Choices(1, 3, 5),
+    }
 
     gamma: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.2
     """γ, weight of the distillation loss"""

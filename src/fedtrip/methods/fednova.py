@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
 
 from fedtrip.errors import UserError
+from fedtrip.methods._ranges import Choices, Ranges
 from fedtrip.methods.interface import Affine, Attaching, CostSymbols, Local, Memory, Method, Reply, Server, Uploads
 from fedtrip.vectors import Vectors
 
@@ -28,10 +29,17 @@ class FedNova(Method):
     """
 
     title = "normalised averaging: clients that take more steps do not pull the model their way"
+    group = "server"
+    formula = r"""
+    step: g + \mu\,(w_k - w)
+    then: d_k = (w - w_k)/\tau_k
+    server: w \leftarrow w - \tau_{\text{eff}} \sum_k p_k\,d_k, \quad \tau_{\text{eff}} = \sum_k p_k\,\tau_k
+    """
     needs_each = True
     needs_travel = True
     server_operations = 1
     server_operations_each = 2
+    ranges: ClassVar[Ranges] = {"mu": Choices(0.0, 0.001, 0.01, 0.1)}
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """μ, weight of a proximal term as in FedProx"""

@@ -18,6 +18,12 @@ class FedPer(BodyAndHead):
     """
 
     title = "each client has a head of its own on the common body"
+    group = "personal"
+    formula = r"""
+    step: g \text{ on } w_k = (\text{body}_k, \text{head}_k)
+    server: \text{body} \leftarrow \overline{\text{body}}
+    own: \text{head}_k
+    """
 
     def stays(self, layout: Layout) -> frozenset[str]:
         return frozenset(layout.parts) - self.body_of(layout)

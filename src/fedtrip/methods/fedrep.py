@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from fedtrip.layout import Layout
 from fedtrip.methods._parts import BodyAndHead
+from fedtrip.methods._ranges import Choices, Ranges
 from fedtrip.methods.interface import Attaching, CostSymbols, Local, Memory, Reply
 from fedtrip.vectors import Vectors
 
@@ -26,8 +27,16 @@ class FedRep(BodyAndHead):
     """
 
     title = "each client fits its own head to the common body, then the body to its head"
+    group = "personal"
+    formula = r"""
+    first: E_h \text{ epochs of steps } g \text{ on } \text{head}_k \text{, body frozen}
+    then: E \text{ epochs of steps } g \text{ on } \text{body}_k \text{, head frozen}
+    server: \text{body} \leftarrow \overline{\text{body}}
+    own: \text{head}_k
+    """
     momentum = 0.5
     trainings = 2
+    ranges: ClassVar[Ranges] = {"head_epochs": Choices(1, 5, 10)}
 
     head_epochs: Annotated[int, Field(ge=0)] = 10
     """E_h, epochs on the head in each round"""
@@ -41,4 +50,5 @@ class FedRep(BodyAndHead):
         return Reply(upload=local.train(fitted, only=body))
 
     def attaching(self, cost: CostSymbols) -> Attaching:
-        return Attaching(self.head_epochs * cost.n * cost.FP, "E_h·n·FP", "−2|head|", from_paper=False)
+        head = self.head_epochs * cost.n * (cost.FP + cost.BP)  # the whole network is gone through, both ways
+        return Attaching(head, "E_h·n(FP+BP)", "−2|head|", from_paper=False)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 from torch import Tensor
 
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods.interface import Affine, Attaching, Correction, CostSymbols, Local, Memory, Method, Reply, Server
 from fedtrip.vectors import Vectors
 
@@ -24,6 +25,13 @@ class FedTrip(Method):
     """
 
     title = "triplet regularisation: near the global model, away from the historical one (the paper's method)"
+    group = "paper"
+    formula = r"""
+    step: g + \mu\,[(w_k - w) + \xi\,(w_{\text{hist}} - w_k)], \quad \xi = 1/\text{gap}
+    then: w_{\text{hist}} \leftarrow w_k
+    server: w \leftarrow \bar w
+    """
+    ranges: ClassVar[Ranges] = {"mu": Range(0.05, 2.5, "log")}
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.4
     """μ, weight of the triplet term (the paper: 0.4, and 1.0 for MLPs)"""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fedtrip.methods._bias_correction import BiasCorrection
+from fedtrip.methods._ranges import Range, Ranges
 from fedtrip.methods._server_optimized import ServerOptimized
 from fedtrip.server_optimizers.yogi import Yogi
 
@@ -22,4 +24,13 @@ class FedYogi(BiasCorrection, Yogi, ServerOptimized):
     """
 
     title = "Yogi on the server; clients train with plain SGD"
+    group = "server"
+    formula = r"""
+    step: g
+    server: m \leftarrow \beta_1 m + (1 - \beta_1)\,\bar\Delta
+    and: v \leftarrow v - (1 - \beta_2)\,\bar\Delta^2\,\mathrm{sign}(v - \bar\Delta^2)
+    then: w \leftarrow w + \eta_g\,\frac{m}{\sqrt v + \tau}
+    start: m = 0, \quad v = \tau^2
+    """
     server_operations = Yogi.operations
+    ranges: ClassVar[Ranges] = {"lr": Range(0.001, 1.0, "log"), "tau": Range(1e-4, 0.1, "log")}

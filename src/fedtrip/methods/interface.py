@@ -24,17 +24,22 @@ from fedtrip.methods._local import (
     BatchLoss,
     ClosedLoss,
     Correction,
+    CountedLoss,
     Direction,
     GradientAt,
+    Hidden,
     Local,
+    LossSizes,
 )
+from fedtrip.methods._ranges import Choices, Range, Ranges
 from fedtrip.printable import one_line
 from fedtrip.registry import Rule
 from fedtrip.vectors import Vectors, copied, size_in_bytes
 
 __all__ = [
-    "Affine", "Attaching", "Batch", "BatchGradient", "BatchLoss", "ClosedLoss", "Correction", "CostSymbols",
-    "Direction", "GradientAt", "Local", "Memory", "Method", "Reply", "Server", "Upload", "Uploads", "make_method",
+    "Affine", "Attaching", "Batch", "BatchGradient", "BatchLoss", "Choices", "ClosedLoss", "Correction", "CostSymbols",
+    "CountedLoss", "Direction", "GradientAt", "Hidden", "Local", "LossSizes", "Memory", "Method", "Range", "Ranges",
+    "Reply", "Server", "Upload", "Uploads", "make_method",
 ]  # fmt: skip
 
 
@@ -169,7 +174,7 @@ class Server:
 
 @dataclass(frozen=True)
 class CostSymbols:
-    """The letters of the paper's Table 8, for one client and one round."""
+    """The letters of the paper's Table 8, for one client and one round, and those that other methods need."""
 
     K: int
     """local iterations of all epochs"""
@@ -183,6 +188,12 @@ class CostSymbols:
     """cost of one sample's forward pass"""
     BP: float
     """cost of one sample's backward pass"""
+    C: int = 0
+    """outputs of the model: classes"""
+    r: int = 0
+    """numbers of a sample's representation; 0 if the model has none"""
+    h: int = 0
+    """weights of the last hidden fully connected layer; 0 if the model has none"""
 
 
 @dataclass(frozen=True)
@@ -199,6 +210,9 @@ class Attaching:
 
 
 Weighting = Literal["samples", "uniform"]
+Group = Literal["", "paper", "server", "steps", "losses", "personal"]
+"""Where the page of methods tells of one: the FedTrip paper names it; its rule is the server's; its clients take other
+steps; they have another loss; clients have models of their own. Empty: nowhere, a method of one's own."""
 
 
 class Method(Rule):
@@ -211,6 +225,11 @@ class Method(Rule):
     label: ClassVar[str] = ""
     """What it is called in tables, figures and reports; by default by its name, of one's own class by the class's, with
     the options that differ from their defaults. A subclass does not inherit it."""
+    group: ClassVar[Group] = ""
+    """Its place in `docs/methods.md`."""
+    formula: ClassVar[str] = ""
+    """The docstring's formula for `docs/methods.md`: each line is a row `what: TeX`, such as
+    `server: w \\leftarrow \\bar w`; one that is indented deeper belongs to the row before."""
     momentum: ClassVar[float] = 0.9
     """Default momentum of the local optimizer."""
     weighting: ClassVar[Weighting] = "samples"
@@ -231,6 +250,8 @@ class Method(Rule):
     """Whether `aggregate` looks at each upload on its own."""
     needs_representation: ClassVar[bool] = False
     """Whether `Local.representations` and `Batch.representation` are used."""
+    needs_hidden: ClassVar[bool] = False
+    """Whether `Batch.hidden` is used, the last hidden fully connected layer; never together with representations."""
     needs_classes: ClassVar[bool] = False
     """Whether it looks at outputs as classes, which a task such as regression does not have."""
     replaces_loss: ClassVar[bool] = False
@@ -239,6 +260,8 @@ class Method(Rule):
     """Whether `Local.travel` is used."""
     optimizers: ClassVar[tuple[str, ...] | None] = None
     """The local optimizers that its mathematics fits; None if any does."""
+    ranges: ClassVar[Ranges] = {}
+    """What `fedtrip tune` tunes its options over, by name; the learning rate is tuned for every method."""
 
     @classmethod
     def defaults_for(cls, model: str, dataset: str, options: Mapping[str, Any]) -> dict[str, Any]:

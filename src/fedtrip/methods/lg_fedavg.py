@@ -22,6 +22,12 @@ class LgFedAvg(BodyAndHead):
     """
 
     title = "each client has a body of its own below the common head"
+    group = "personal"
+    formula = r"""
+    step: g \text{ on } w_k = (\text{body}_k, \text{head}_k)
+    server: \text{head} \leftarrow \overline{\text{head}}
+    own: \text{body}_k
+    """
     weighting = "uniform"
 
     def stays(self, layout: Layout) -> frozenset[str]:

@@ -19,6 +19,11 @@ class LocalOnly(Method):
     """
 
     title = "every client trains alone and sends nothing"
+    group = "personal"
+    formula = r"""
+    step: g \text{, from the client's own } w_k
+    server: w = w^0
+    """
 
     def stays(self, layout: Layout) -> frozenset[str]:
         return frozenset(layout.parts)

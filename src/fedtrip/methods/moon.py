@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from fedtrip.methods._ranges import Choices, Ranges
 from fedtrip.methods.interface import Attaching, Batch, BatchGradient, CostSymbols, Local, Memory, Method, Reply, Server
 from fedtrip.vectors import Vectors, row_dots, sigmoid, square_root
 
@@ -20,10 +21,29 @@ DEAD_EPS = 1e-4
 
 @dataclass(frozen=True)
 class Moon(Method):
-    """loss CE + μ·ℓ, ℓ = −log[e^{cos(z, z_glob)/τ} / (e^{cos(z, z_glob)/τ} + e^{cos(z, z_hist)/τ})]"""
+    """loss CE + μ·ℓ, ℓ = −log[e^{cos(z, z_glob)/τ} / (e^{cos(z, z_glob)/τ} + e^{cos(z, z_hist)/τ})]
+
+    z is the representation that goes into the model's last layer;
+    `docs/own-model-and-data.md#the-representation-for-moon` says which one that is. z_glob and z_hist are those of the
+    received and of the client's last model, both frozen and in evaluation mode. The client keeps its trained model,
+    with its buffers. A client without history takes the global model for it: ℓ is then the constant log 2. p in the
+    cost, the historical models used, is 1.
+
+    Departs from the paper: there a projection head of two layers is added to the network and z is its output. Here z
+    goes into the last layer of the model as it is, because all methods are to train the same model, with the |w| and
+    the costs of the FedTrip paper. What a client without history does is our choice.
+    """
 
     title = "contrast of representations: like the global model's, unlike the historical one's"
+    group = "paper"
+    formula = r"""
+    loss: \text{CE} + \mu\,\ell
+    with: \ell = -\log \frac{e^{\cos(z,\, z_{\text{glob}})/\tau}}
+        {e^{\cos(z,\, z_{\text{glob}})/\tau} + e^{\cos(z,\, z_{\text{hist}})/\tau}}
+    server: w \leftarrow \bar w
+    """
     needs_representation = True
+    ranges: ClassVar[Ranges] = {"mu": Choices(0.1, 1.0, 5.0, 10.0), "tau": Choices(0.1, 0.5, 1.0)}
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     """μ, weight of the contrastive loss"""

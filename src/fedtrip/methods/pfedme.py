@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 from torch import Tensor
 
+from fedtrip.methods._ranges import Choices, Range, Ranges
 from fedtrip.methods.interface import (
     Attaching,
     CostSymbols,
@@ -38,9 +39,21 @@ class PFedMe(Method):
     """
 
     title = "clients step towards personal models near their own; plain SGD"
+    group = "personal"
+    formula = r"""
+    R times: \theta \leftarrow \theta - \eta_p\,[g(\theta) + \lambda\,(\theta - w_k)]
+    step: \lambda\,(w_k - \theta)
+    server: w \leftarrow (1 - \beta)\,w + \beta\,\bar w
+    own: \theta
+    """
     momentum = 0.0
     server_operations = 2
     optimizers = ("sgd",)  # w_k ← w_k − ηλ(w_k − θ) is a step of plain SGD
+    ranges: ClassVar[Ranges] = {
+        "lam": Range(1.0, 30.0, "log"),
+        "eta_p": Range(0.01, 0.3, "log"),
+        "beta": Choices(1.0, 2.0),
+    }
 
     lam: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 15.0
     """λ, how near θ is kept to w_k"""

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from fedtrip.methods._ranges import Choices, Range, Ranges
 from fedtrip.methods.interface import Attaching, CostSymbols, Method, Server, Uploads
 from fedtrip.vectors import Vectors
 
 
 @dataclass(frozen=True)
 class SlowMo(Method):
-    """step g, plain SGD; server u ← βu + (w − w̄)/η, w ← w − αηu with w̄ the mean of the uploads"""
+    """step g, plain SGD; server u ← βu + (w − w̄)/η, w ← w − αηu with w̄ the mean of the uploads
+
+    u is in the scale of gradients: the local rate η divides what goes into it and multiplies what comes out, so that a
+    change of η over the rounds does not change what u remembers. To rounding FedAvgM while η is constant.
+    """
 
     title = "slow momentum on the server; clients train with plain SGD"
+    group = "paper"
+    formula = r"""
+    step: g
+    server: u \leftarrow \beta u + (w - \bar w)/\eta, \quad w \leftarrow w - \alpha\,\eta\,u
+    """
     momentum = 0.0
     server_operations = 3
+    ranges: ClassVar[Ranges] = {"alpha": Range(0.3, 3.0, "log"), "beta": Choices(0.5, 0.7, 0.9, 0.95)}
 
     alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     """α, the slow learning rate"""

@@ -1,4 +1,4 @@
-"""The representation of a sample inside a model: what MOON compares between models."""
+"""The representation of a sample inside a model: what MOON compares between models. And its last hidden layer."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from fedtrip.errors import UserError, unknown_name
 from fedtrip.inputs import InputSpec, outputs_of
 from fedtrip.models.check import left_as_it_is
 
+INPUT_OF = "input of "
+"""What a name begins with that means what goes into a layer, not what comes out of it."""
+
 
 @dataclass(frozen=True)
 class RepresentationLayer:
@@ -24,7 +27,8 @@ class RepresentationLayer:
 
 
 def representation_layer(module: nn.Module, name: str | None = None) -> RepresentationLayer:
-    """The output of the submodule `name`; by default the input of the last `nn.Linear`, the classifier.
+    """The output of the submodule `name`, or with "input of name" its input; by default the input of the last
+    `nn.Linear`, the classifier.
 
     Last is meant in the order of `named_modules`, which is the order of definition. Where dropout comes directly
     before that layer in an `nn.Sequential`, the representation is what goes into the dropout: a comparison of two
@@ -32,9 +36,10 @@ def representation_layer(module: nn.Module, name: str | None = None) -> Represen
     """
     layers = {key: layer for key, layer in module.named_modules() if key}
     if name is not None:
-        if name not in layers:
-            raise unknown_name("representation", name, layers)
-        return RepresentationLayer(name, layers[name], "output")
+        key = name.removeprefix(INPUT_OF)
+        if key not in layers:
+            raise unknown_name("representation", key, layers)
+        return RepresentationLayer(key, layers[key], "output" if key == name else "input")
     linear = [(key, layer) for key, layer in module.named_modules() if isinstance(layer, nn.Linear)]
     if not linear:
         raise UserError(
@@ -44,6 +49,23 @@ def representation_layer(module: nn.Module, name: str | None = None) -> Represen
     key, last = linear[-1]
     before = _dropout_before(module, last)
     return RepresentationLayer(*before, "input") if before else RepresentationLayer(key, last, "input")
+
+
+def hidden_layer(module: nn.Module) -> tuple[str, nn.Linear] | None:
+    """The last hidden fully connected layer, with its name: the `nn.Linear` before the classifier; None without one."""
+    linear = [(key, layer) for key, layer in module.named_modules() if isinstance(layer, nn.Linear)]
+    return linear[-2] if len(linear) > 1 else None
+
+
+def known_hidden_layer(module: nn.Module) -> tuple[str, nn.Linear]:
+    """The same, where there must be one."""
+    found = hidden_layer(module)
+    if found is None:
+        raise UserError(
+            "the model has no hidden fully connected layer, a torch.nn.Linear before its last one; accepted: a model "
+            "that has one, such as mlp or cnn"
+        )
+    return found
 
 
 class Tap:
@@ -108,6 +130,18 @@ def check_representation(module: nn.Module, inputs: InputSpec, name: str | None 
                 f"the representation, the {tap.site.side} of '{tap.site.name}', depends on no trained parameter, so "
                 "that it is the same in every model; accepted: a model with trained layers before it, or another "
                 "layer with representation=..."
+            )
+
+
+def check_hidden(module: nn.Module, inputs: InputSpec) -> None:
+    """Refuse a module without a last hidden fully connected layer that gets one row of features for each sample."""
+    key, layer = known_hidden_layer(module)
+    with Tap(module, INPUT_OF + key) as tap, left_as_it_is(module), torch.random.fork_rng(devices=[]), torch.no_grad():
+        outputs_of(module.eval(), inputs.zeros(2))
+        if tap.take().shape[1] != layer.in_features:
+            raise UserError(
+                f"its last hidden fully connected layer, '{key}', gets more than one row of {layer.in_features} "
+                "features for each sample; accepted: a model where it gets one"
             )
 
 

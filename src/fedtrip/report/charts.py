@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from fedtrip.figures.curves import common_rounds, mean_traffic
-from fedtrip.figures.palette import FURTHER_STYLES, STYLES, Look
+from fedtrip.figures.palette import FURTHER_STYLES, STYLES, Look, looks_of
 from fedtrip.report.clients import ClientView
 from fedtrip.report.parts import Part
 from fedtrip.runs.history import History
+from fedtrip.tasks.interface import Goal
 
 DASHES = dict(
     zip((*STYLES, *FURTHER_STYLES), ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot"), strict=True)
@@ -22,14 +23,25 @@ MOST_CLASSES = 40
 """Classes of a confusion matrix that are shown: more cannot be told apart on a screen."""
 
 
-def chart_data(part: Part, clients: ClientView | None, looks: Mapping[str, Look]) -> dict[str, Any]:
+def chart_data(part: Part, clients: ClientView | None) -> dict[str, Any]:
     """Everything that a part's charts draw."""
+    looks = looks_of(part.histories)
     return {
-        "goal": {"score": part.goal.score, "share": part.goal.is_share},
+        "goal": goal_data(part.goal),
         "target": part.target,
         "variants": [_variant(looks[label], label, runs, clients) for label, runs in part.histories.items()],
         "labels": {} if clients is None else {str(seed): table.T.tolist() for seed, table in clients.counts.items()},
     }
+
+
+def goal_data(goal: Goal) -> dict[str, Any]:
+    """What a chart's axis needs to know of the score."""
+    return {"score": goal.score, "share": goal.is_share}
+
+
+def appearance(look: Look) -> dict[str, str]:
+    """Colour on light and on dark ground, and line style, as the page's script has them."""
+    return {"colour": look.colour, "dark": look.on_dark, "dash": DASHES[look.style]}
 
 
 def _variant(look: Look, label: str, runs: Sequence[History], clients: ClientView | None) -> dict[str, Any]:
@@ -37,9 +49,7 @@ def _variant(look: Look, label: str, runs: Sequence[History], clients: ClientVie
     confusion = None if clients is None else clients.confusion.get(label)
     return {
         "label": label,
-        "colour": look.colour,
-        "dark": look.on_dark,
-        "dash": DASHES[look.style],
+        **appearance(look),
         **_band(runs),
         "trials": [
             {

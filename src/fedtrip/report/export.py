@@ -38,7 +38,9 @@ def check_format(what: What, chosen: Format) -> None:
         raise UserError(f"--format is {chosen}, for --what {what}; accepted: {', '.join(FORMATS[what])}")
 
 
-def exported(histories: Histories, what: What, chosen: Format, baseline: str = BASELINE) -> str | Figure:
+def exported(
+    variants: Sequence[Variant], histories: Histories, what: What, chosen: Format, baseline: str = BASELINE
+) -> str | Figure:
     """A table or the numbers behind a figure as a text, or the figure."""
     check_format(what, chosen)
     goals = {run.goal for runs in histories.values() for run in runs}
@@ -47,16 +49,10 @@ def exported(histories: Histories, what: What, chosen: Format, baseline: str = B
         raise UserError(f"the runs have different goals, {named}; accepted: runs of one goal")
     title = "; ".join(dict.fromkeys(title_of(runs[0].experiment) for runs in histories.values()))
     if what == "table":
-        return _table(rows_of(histories, baseline), title, chosen)
+        return _table(summarise(variants, histories, baseline=baseline), title, chosen)
     if chosen in DRAWN:
         return convergence(histories, title) if what == "curves" else boxes(histories, title)
     return _csv(_curves(histories) if what == "curves" else _trials(histories))
-
-
-def rows_of(histories: Histories, baseline: str) -> list[Row]:
-    """The rows of the table of these runs."""
-    variants = [Variant(label, runs[0].experiment) for label, runs in histories.items()]
-    return summarise(variants, histories, baseline=baseline)
 
 
 def _table(rows: Sequence[Row], title: str, chosen: Format) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fedtrip.comparison.baseline import BASELINE, baselines_of, check_baseline
 from fedtrip.comparison.folder import MANIFEST
+from fedtrip.comparison.tuning_folder import TUNING, VERDICT
 from fedtrip.comparison.variants import Variant
 from fedtrip.errors import UserError, shortened
 from fedtrip.experiment.description import Experiment
@@ -29,45 +30,61 @@ class Collected:
     versions: list[dict[str, str]] = field(default_factory=list)
     """the different sets of versions that the runs were made with"""
     remarks: list[str] = field(default_factory=list)
+    tuned: dict[str, list[str]] = field(default_factory=dict)
+    """the fields that were chosen for a variant that was tuned"""
     baselines: list[str] = field(default_factory=list)
     """what the comparisons' speed-ups were over"""
 
+    @property
+    def variants(self) -> list[Variant]:
+        """What the runs are of; a variant goes on to be known by its label here if it gets another."""
+        return [
+            Variant(label, runs[0].experiment, label, frozenset(self.tuned[label]) if label in self.tuned else None)
+            for label, runs in self.histories.items()
+        ]
+
     def baseline(self, asked: str | None) -> str:
         """What speed-ups are over: what was asked for, or what the comparisons had if they agree, else FedAvg."""
-        variants = [Variant(label, runs[0].experiment) for label, runs in self.histories.items()]
         if asked is not None:
-            return check_baseline(variants, asked)
-        return self.baselines[0] if len(self.baselines) == 1 and baselines_of(variants, self.baselines[0]) else BASELINE
+            return check_baseline(self.variants, asked)
+        agreed = len(self.baselines) == 1 and baselines_of(self.variants, self.baselines[0])
+        return self.baselines[0] if agreed else BASELINE
 
 
 def read_folders(folders: Sequence[Path]) -> Collected:
-    """All finished runs of run folders and comparison folders.
+    """All finished runs of run folders and comparison folders; of a tuning's folder those of its verdict.
 
     Runs of the same experiment under other seeds are trials of one variant, whichever folder they come from. Other
     experiments under the same label get their folder's name.
     """
     collected = Collected()
     sources: dict[str, Experiment] = {}
-    for folder in folders:
+    for given in folders:
+        folder = given / VERDICT if (given / TUNING).is_file() else given
         unfinished = 0
-        for given, run in _runs_of(folder):
+        manifest = _manifest(folder) if (folder / MANIFEST).is_file() else None
+        tuned = {} if manifest is None else manifest["tuned"]
+        for called, run in _runs_of(folder, manifest):
             if not (run / SUMMARY).is_file():
                 unfinished += 1
                 continue
             result = load_result(run)
-            label = given or result.label
+            label = called or result.label
             plain = result.experiment.but(seed=0)
             name = label if sources.get(label, plain) == plain else f"{label} ({folder.resolve().name})"
             if sources.setdefault(name, plain) != plain:
                 raise UserError(f"'{run}' holds another experiment than an earlier '{name}'; accepted: a report each")
             trials = collected.histories.setdefault(name, [])
+            if label in tuned:
+                collected.tuned[name] = tuned[label]
             if all(known.experiment.seed != result.experiment.seed for known in trials):
                 trials.append(result)
             used = read_summary(run).get("versions")
             if isinstance(used, dict) and used not in collected.versions:
                 collected.versions.append(used)
-        collected.commands.append(_command(folder))
-        if (stored := _baseline(folder)) not in (None, *collected.baselines):
+        collected.commands.append(_command(folder, manifest))
+        stored = None if manifest is None else manifest.get("baseline")
+        if stored is not None and stored not in collected.baselines:
             collected.baselines.append(stored)
         if unfinished:
             what = "1 run is" if unfinished == 1 else f"{unfinished} runs are"
@@ -79,16 +96,15 @@ def read_folders(folders: Sequence[Path]) -> Collected:
     return collected
 
 
-def _runs_of(folder: Path) -> Iterator[tuple[str | None, Path]]:
+def _runs_of(folder: Path, manifest: Mapping[str, Any] | None) -> Iterator[tuple[str | None, Path]]:
     """Label and folder of every run; None if it says itself what it is called."""
-    accepted = "accepted: a folder that `fedtrip run` or `fedtrip compare` wrote"
+    accepted = "accepted: a folder that `fedtrip run`, `fedtrip compare` or `fedtrip tune` wrote"
     if not folder.is_dir():
         raise UserError(f"'{folder}' is not a folder; {accepted}")
-    if (folder / MANIFEST).is_file():
-        manifest = _manifest(folder)
+    if manifest is not None:
         for variant, name in manifest["variants"].items():
             for seed in manifest["seeds"]:
-                yield manifest["labels"].get(variant, variant), folder / "runs" / name / str(seed)
+                yield manifest["labels"][variant], folder / "runs" / name / str(seed)
     elif (folder / EXPERIMENT).is_file():
         yield None, folder
     else:
@@ -97,31 +113,44 @@ def _runs_of(folder: Path) -> Iterator[tuple[str | None, Path]]:
 
 def _manifest(folder: Path) -> dict[str, Any]:
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        known = dict(manifest["variants"]), list(manifest["seeds"])
-        labels = dict(manifest.get("labels", {}))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
+        content = (folder / MANIFEST).read_bytes()
+    except OSError as problem:
         raise UserError(f"'{folder / MANIFEST}' cannot be read: {problem}") from None
+    return manifest_of(content, folder / MANIFEST)
+
+
+def manifest_of(content: bytes, path: Path) -> dict[str, Any]:
+    """The comparison that a manifest describes: folder and label of each variant, and the seeds; no path leads out."""
+    try:
+        manifest = json.loads(content.decode("utf-8"))
+        known = dict(manifest["variants"]), list(manifest["seeds"])
+    except (ValueError, KeyError, TypeError, RecursionError) as problem:
+        raise UserError(f"'{path}' cannot be read: {problem}") from None
     for name in known[0].values():
         if not _is_folder_name(name):
             named = shortened(repr(name))
-            raise UserError(f"'{folder / MANIFEST}' names the folder {named}; accepted: the name of one in runs/")
+            raise UserError(f"'{path}' names the folder {named}; accepted: the name of one in runs/")
     for seed in known[1]:
         if type(seed) is not int:
-            raise UserError(f"'{folder / MANIFEST}' has the seed {shortened(repr(seed))}; accepted: integers")
+            raise UserError(f"'{path}' has the seed {shortened(repr(seed))}; accepted: integers")
+    return {**manifest, "variants": known[0], "seeds": known[1], **_how_shown(manifest, known[0], path)}
+
+
+def _how_shown(manifest: Mapping[str, Any], variants: Iterable[str], path: Path) -> dict[str, Any]:
+    """The labels of the variants, the fields of the tuned ones by label, and what speed-ups are over."""
+    try:
+        labels = {name: name for name in variants} | dict(manifest.get("labels", {}))
+        fields = {str(name): [str(one) for one in some] for name, some in manifest.get("tuned", {}).items()}
+    except (ValueError, TypeError, AttributeError) as problem:
+        raise UserError(f"'{path}' cannot be read: {problem}") from None
     for label in labels.values():
         if not isinstance(label, str):
-            raise UserError(f"'{folder / MANIFEST}' has the label {shortened(repr(label))}; accepted: a text")
-    if not isinstance(baseline := manifest.get("baseline", BASELINE), str):
-        raise UserError(f"'{folder / MANIFEST}' has the baseline {shortened(repr(baseline))}; accepted: a text")
+            raise UserError(f"'{path}' has the label {shortened(repr(label))}; accepted: a text")
     if len(set(labels.values())) < len(labels):
-        raise UserError(f"'{folder / MANIFEST}' gives two variants one label; accepted: each label once")
-    return {**manifest, "variants": known[0], "seeds": known[1], "labels": labels}
-
-
-def _baseline(folder: Path) -> Any:
-    """What a comparison's speed-ups were over; None if the folder holds none, or one of an earlier version."""
-    return _manifest(folder).get("baseline") if (folder / MANIFEST).is_file() else None
+        raise UserError(f"'{path}' gives two variants one label; accepted: each label once")
+    if not isinstance(baseline := manifest.get("baseline", BASELINE), str):
+        raise UserError(f"'{path}' has the baseline {shortened(repr(baseline))}; accepted: a text")
+    return {"labels": labels, "tuned": {labels.get(name, name): some for name, some in fields.items()}}
 
 
 def _is_folder_name(name: object) -> bool:
@@ -129,10 +158,10 @@ def _is_folder_name(name: object) -> bool:
     return isinstance(name, str) and name not in ("", ".", "..") and not any(c in "/\\\0" for c in name)
 
 
-def _command(folder: Path) -> str:
+def _command(folder: Path, manifest: Mapping[str, Any] | None) -> str:
     """What repeats the runs of a folder: the command that was typed, or the stored experiments."""
-    if not (folder / MANIFEST).is_file():
+    if manifest is None:
         return f"fedtrip run {shlex.quote(str(folder / EXPERIMENT))} --out again"
-    typed = _manifest(folder).get("command")
+    typed = manifest.get("command")
     each = f"{shlex.quote(str(folder))}/runs/*/*/{EXPERIMENT}"
     return typed if isinstance(typed, str) else f'for run in {each}; do fedtrip run "$run"; done'

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,10 +13,10 @@ from fedtrip.comparison.baseline import BASELINE
 from fedtrip.comparison.tables import columns, note
 from fedtrip.errors import UserError
 from fedtrip.experiment.preparer import Preparer
-from fedtrip.figures.palette import looks_of
 from fedtrip.files.atomic import write_text
 from fedtrip.report.charts import MOST_CLASSES, chart_data
 from fedtrip.report.clients import MOST_CLIENTS, ClientView, NoClasses, Prepare, look_at_clients
+from fedtrip.report.inlined import asset, packed_plotly, policy, script, template
 from fedtrip.report.parts import Part, make_parts
 from fedtrip.report.settings import own_settings, shared_settings
 from fedtrip.report.words import Words, in_words, mean_worst
@@ -74,6 +68,7 @@ def write_report(
     remarks: Sequence[str] = (),
     prepare: Prepare | None = None,
     baseline: str = BASELINE,
+    tuned: Mapping[str, Collection[str]] | None = None,
 ) -> None:
     """Write one self-contained page about the runs of some variants, each in the order of its seeds.
 
@@ -81,19 +76,20 @@ def write_report(
     serves each client; a plain `History` does without. `commands` are what repeats the runs, `versions` what they were
     made with (default: what is installed here). `prepare` finds the data of an experiment; by default only those that
     are on this machine, nothing is downloaded and no code is run that the runs name. Speed-ups are over the
-    `baseline`, a method or a label.
+    `baseline`, a method or a label. `tuned` names the fields of those variants that were tuned; they have a part of
+    their own.
     """
     if not any(histories.values()):
         raise UserError("a report needs at least one finished run")
-    parts, looks = make_parts(histories, baseline), looks_of(histories)
+    parts = make_parts(histories, tuned, baseline)
     sections, data = [], []
     for part in parts:
         clients, why = _clients(part, prepare or Preparer(download=False, own_code=False))
         sections.append(_section(part, clients, why))
-        data.append(chart_data(part, clients, looks))
-    script = _asset("report.js")
-    page = _template().render(
-        policy=_policy(script),
+        data.append(chart_data(part, clients))
+    code = script("report.js")
+    page = template("report.html.j2").render(
+        policy=policy(code),
         title=title or "; ".join(part.title for part in parts),
         extent=_extent(histories),
         sections=sections,
@@ -102,9 +98,9 @@ def write_report(
         versions=[versions_here()] if versions is None else versions,
         remarks=remarks,
         fedtrip_version=__version__,
-        style=_asset("report.css"),
-        script=script,
-        plotly=_packed_plotly(),
+        style=asset("report.css"),
+        script=code,
+        plotly=packed_plotly(),
     )
     write_text(Path(path), page)
 
@@ -184,47 +180,3 @@ def _client_remarks(part: Part, clients: ClientView | None) -> list[str]:
 def _confusion_remark(clients: ClientView | None) -> str:
     classes = max((len(matrix) for _, matrix in clients.confusion.values()), default=0) if clients is not None else 0
     return f"The first {MOST_CLASSES} of {classes} classes." if classes > MOST_CLASSES else ""
-
-
-@cache
-def _template() -> Any:
-    import jinja2
-
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_asset("report.html.j2"))
-
-
-def _asset(name: str) -> str:
-    return resources.files("fedtrip.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _policy(script: str) -> str:
-    """What a browser lets the page do: run its two scripts and show itself, and nothing that comes from anywhere.
-
-    Plotly writes styles into its elements, which no digest can allow; a style cannot run anything.
-    """
-    digests = " ".join(f"'sha256-{_digest(source)}'" for source in (script.encode(), _plotly()))
-    allowed = {
-        "default-src": "'none'",
-        "script-src": digests,
-        "style-src": "'unsafe-inline'",
-        "img-src": "data: blob:",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-    }
-    return "; ".join(f"{kind} {sources}" for kind, sources in allowed.items())
-
-
-def _digest(source: bytes) -> str:
-    return base64.b64encode(hashlib.sha256(source).digest()).decode("ascii")
-
-
-@cache
-def _plotly() -> bytes:
-    return resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
-
-
-@cache
-def _packed_plotly() -> str:
-    """plotly.js, compressed: 2 MB instead of 5 in every page; the page's script unpacks it."""
-    return base64.b64encode(gzip.compress(_plotly(), mtime=0)).decode("ascii")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from fedtrip.comparison.baseline import BASELINE, baselines_of
-from fedtrip.comparison.comparable import Setting, settings_of
+from fedtrip.comparison.baseline import BASELINE, baselines_of, variant_settings
+from fedtrip.comparison.comparable import Setting
 from fedtrip.comparison.variants import Row, Variant, same_seeds, summarise
 from fedtrip.experiment.names import title_of
 from fedtrip.runs.history import History
@@ -40,16 +40,28 @@ class Part:
         return targets.pop() if len(targets) == 1 else None
 
 
-def make_parts(histories: Mapping[str, Sequence[History]], baseline: str = BASELINE) -> list[Part]:
-    """One part for each combination of data set, model, partition, task and goal, in the order they come."""
+def make_parts(
+    histories: Mapping[str, Sequence[History]],
+    tuned: Mapping[str, Collection[str]] | None = None,
+    baseline: str = BASELINE,
+) -> list[Part]:
+    """One part for each combination of data set, model, partition, task and goal, in the order they come.
+
+    Variants that were tuned have a part of their own; `tuned` are the fields that were chosen for them.
+    """
+    own = tuned or {}
     titles: dict[str, dict[str, Sequence[History]]] = {}
     for label, runs in histories.items():
         if runs:
-            titles.setdefault(title_of(runs[0].experiment), {})[label] = runs
+            title = title_of(runs[0].experiment) + (", tuned" if label in own else "")
+            titles.setdefault(title, {})[label] = runs
     parts = []
     for title, some in titles.items():
         experiments = {label: runs[0].experiment for label, runs in some.items()}
-        variants = [Variant(*pair) for pair in experiments.items()]
+        variants = [
+            Variant(label, one, tuned=frozenset(own[label]) if label in own else None)
+            for label, one in experiments.items()
+        ]
         rows = summarise(variants, some, baseline=baseline)
-        parts.append(Part(title, some, rows, settings_of(experiments), baselines_of(variants, baseline)))
+        parts.append(Part(title, some, rows, variant_settings(variants), baselines_of(variants, baseline)))
     return parts

@@ -14,7 +14,7 @@ from fedtrip.randomness import stream
 from fedtrip.rounds.client_scores import ClientScores, client_scores
 from fedtrip.rounds.early_stopping import BestSoFar
 from fedtrip.rounds.record import RoundRecord, first_round_reaching
-from fedtrip.rounds.state import FederationState, RoundDetails, RoundDone, TooFewClients
+from fedtrip.rounds.state import FederationState, RoundDetails, RoundDone, RunPaused, TooFewClients
 from fedtrip.rounds.turn import Evaluation, Turn
 from fedtrip.training.workbench import Question
 
@@ -28,12 +28,13 @@ def rounds(
     state: FederationState,
     before: Sequence[RoundRecord] = (),
     min_clients: int = 0,
+    until: int | None = None,
 ) -> Generator[tuple[RoundRecord, RoundDetails]]:
     """Run the remaining rounds, advancing `state`; one record for each. `before` are those of a run that goes on.
 
     From the step to the next state until the next round is asked for, no signal interrupts: a round that counts is
     recorded. Raises `RunEnded`, or `TooFewClients` if a round has fewer than `min_clients` usable uploads three times,
-    with the state as it was before that round.
+    with the state as it was before that round. Raises `RunPaused` after round `until`, if the run is not over then.
     """
     experiment, goal = federation.experiment, federation.rules.task.goal
     target = experiment.target if experiment.stop_at_target else None
@@ -42,6 +43,8 @@ def rounds(
     for record in before:
         best.take(record)
     while state.round < experiment.rounds and not reached and not best.is_exhausted:
+        if until is not None and state.round >= until:
+            raise RunPaused
         done = _attempted(federation, engine, state, min_clients)
         with undisturbed():
             state.advance(done)

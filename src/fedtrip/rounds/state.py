@@ -82,6 +82,10 @@ class RunEnded(RuntimeError):
         self.record = record
 
 
+class RunPaused(Exception):
+    """A run was left after the round that it was to be left after, and goes on from there another time."""
+
+
 class TooFewClients(UserError):
     """A round that fewer clients answered than the run demands; the state is as it was before that round."""
 

@@ -126,17 +126,26 @@ def read_experiment(run: Path) -> Experiment:
 def read_summary(run: Path) -> dict[str, Any]:
     """The summary of a finished run; its digest is checked, those of other files by `read_finished_model`."""
     try:
-        summary = json.loads((run / SUMMARY).read_text(encoding="utf-8"))
+        content = (run / SUMMARY).read_bytes()
     except FileNotFoundError:
         raise UserError(f"run '{run}' is not finished: it has no {SUMMARY}") from None
-    except (OSError, ValueError, RecursionError) as problem:
+    except OSError as problem:
         raise UserError(f"'{run / SUMMARY}' cannot be read: {problem}") from None
+    return summary_of(content, run / SUMMARY)
+
+
+def summary_of(content: bytes, path: Path) -> dict[str, Any]:
+    """The summary that a file holds, which errors call so."""
+    try:
+        summary = json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as problem:
+        raise UserError(f"'{path}' cannot be read: {problem}") from None
     if not isinstance(summary, dict):
-        raise UserError(f"'{run / SUMMARY}' is damaged: it does not hold a JSON object")
+        raise UserError(f"'{path}' is damaged: it does not hold a JSON object")
     for name, is_right in _SUMMARY_FIELDS.items():
         if not is_right(summary.get(name)):
-            raise UserError(f"'{run / SUMMARY}' is damaged: its {name} is {shortened(repr(summary.get(name)))}")
-    check_summary(run / SUMMARY, summary)
+            raise UserError(f"'{path}' is damaged: its {name} is {shortened(repr(summary.get(name)))}")
+    check_summary(path, summary)
     return summary
 
 
@@ -146,6 +155,7 @@ _SUMMARY_FIELDS: dict[str, Callable[[Any], bool]] = {
         value is None or (isinstance(value, dict) and {name: type(part) for name, part in value.items()} == _GOAL)
     ),
     "ended": lambda value: value is None or isinstance(value, str),
+    "stopped": lambda value: value is None or isinstance(value, str),
     "remark": lambda value: value is None or isinstance(value, str),
     "method_label": lambda value: value is None or isinstance(value, str),
     "gflops_per_round": lambda value: value is None or type(value) in (int, float),

@@ -52,16 +52,19 @@ def run_federation(
     on_round: OnRound | None = None,
     open_engine: OpenEngine | None = None,
     min_clients: int = 0,
+    until: int | None = None,
 ) -> Result:
     """Run a prepared federation, on this machine's processes or on the engine that `open_engine` opens.
 
-    A round with fewer than `min_clients` usable uploads is tried again, then `TooFewClients` is raised.
+    A round with fewer than `min_clients` usable uploads is tried again, then `TooFewClients` is raised. After round
+    `until` the run is left, if it is not over then: `RunPaused` is raised, and the same call with a later `until`, or
+    without, goes on from the checkpoint at the `destination`.
     """
     worker_count(workers)  # checked before anything is written
     opened = open_engine or partial(make_engine, workers=workers)
     kept = None if client_memory is None else read_size(client_memory, "client_memory")
     if destination is None:
-        return _run(federation, ClientStore(budget=kept), None, opened, on_round, min_clients)
+        return _run(federation, ClientStore(budget=kept), None, opened, on_round, min_clients, until)
     writer = RunWriter(
         destination,
         federation.experiment,
@@ -72,7 +75,7 @@ def run_federation(
         if writer.is_finished:
             return replace(load_result(writer.out), build=partial(copy.deepcopy, federation.module))
         with _saved_if_left(writer):
-            return _run(federation, writer.checkpoint.store, writer, opened, on_round, min_clients)
+            return _run(federation, writer.checkpoint.store, writer, opened, on_round, min_clients, until)
 
 
 def _run(
@@ -82,6 +85,7 @@ def _run(
     open_engine: OpenEngine,
     on_round: OnRound | None,
     min_clients: int,
+    until: int | None,
 ) -> Result:
     experiment = federation.experiment
     prepared = PreparedModel.of(federation)
@@ -97,7 +101,7 @@ def _run(
     try:
         with (
             open_engine(federation, prepared) as engine,
-            closing(rounds(federation, engine, state, records, min_clients)) as done,
+            closing(rounds(federation, engine, state, records, min_clients, until)) as done,
         ):
             for record, details in done:
                 records.append(record)
@@ -191,6 +195,9 @@ def _gflops_per_round(federation: Federation, cost: PassCost) -> float | None:
             parameters=parameters,
             forward=cost.forward,
             backward=cost.training - cost.forward,
+            C=cost.C,
+            r=cost.r,
+            h=cost.h,
         )
         return paper_gflops_per_round(federation.method, symbols, experiment.local_epochs)
 

@@ -16,7 +16,7 @@ from fedtrip.codecs.interface import Codec, StreamOf
 from fedtrip.errors import UserError
 from fedtrip.inputs import Inputs, InputSpec, count_of, pieces
 from fedtrip.layout import Layout, Travelling
-from fedtrip.methods.interface import BatchLoss, Correction, Direction, Memory, Method
+from fedtrip.methods.interface import BatchLoss, Correction, CountedLoss, Direction, Memory, Method
 from fedtrip.optimizers._clip import Clip
 from fedtrip.optimizers.interface import Optimizer
 from fedtrip.randomness import permutation, stream, torch_seed
@@ -179,7 +179,8 @@ class ClientLocal:
         operations = optimizer.operations + (settings.weight_decay > 0) + (changes.operations() if changes else 0)
         changed = self._steps(epochs) * operations * self._flat.w.numel()
         passes = epochs * len(self.labels) * (direction.gradients() if direction else 1)
-        self.macs += self._cost.training * passes + changed
+        own = sum(one.operations(self._cost) for one in (loss, extra_loss) if isinstance(one, CountedLoss))
+        self.macs += (self._cost.training + own) * passes + changed
         self._keep_state(state)
         del state  # before the model is copied: not both at once
         return self._flat.model()

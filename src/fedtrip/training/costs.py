@@ -21,29 +21,55 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from fedtrip.inputs import SampleShape, outputs_of, spec_of
+from fedtrip.errors import UserError
+from fedtrip.inputs import Inputs, SampleShape, outputs_of, spec_of
 from fedtrip.methods.interface import CostSymbols, Method
+from fedtrip.models.representation import Tap, hidden_layer
 
 
 @dataclass(frozen=True)
 class PassCost:
-    """Multiply-adds of one sample's forward pass, and of its forward and backward pass in training."""
+    """Multiply-adds of one sample's forward pass, and of its forward and backward pass in training; and sizes of what
+    passes there, on which the cost of some methods' losses depends."""
 
     forward: int
     training: int
+    C: int
+    """outputs of a sample, or of one place of a sequence"""
+    r: int
+    """numbers of a sample's representation; 0 if the module has none"""
+    h: int
+    """weights of the last hidden fully connected layer; 0 if the module has none"""
 
 
-def pass_cost(module: nn.Module, inputs: SampleShape) -> PassCost:
+def pass_cost(module: nn.Module, inputs: SampleShape, representation: str | None = None) -> PassCost:
     """Count on a batch of two (BatchNorm refuses one) of a copy of the module."""
     module = copy.deepcopy(module)
     x = spec_of(inputs).zeros(2)
     with torch.random.fork_rng(devices=[]), _in_single_operations(module):
         with _FlopCounter() as forward, torch.no_grad():
-            outputs_of(module.eval(), x)
+            outputs = outputs_of(module.eval(), x)
         with _FlopCounter() as training:
             loss = outputs_of(module.train(), x).sum()  # any loss will do: only products of matrices count
             loss.backward()  # type: ignore[no-untyped-call]
-    return PassCost(forward.flops // 4, training.flops // 4)
+        r = _representation_size(module, x, representation)
+    hidden = hidden_layer(module)
+    return PassCost(
+        forward.flops // 4,
+        training.flops // 4,
+        C=outputs.shape[-1] if outputs.dim() > 1 else 1,
+        r=r,
+        h=0 if hidden is None else hidden[1].weight.numel(),
+    )
+
+
+def _representation_size(module: nn.Module, x: Inputs, name: str | None) -> int:
+    try:
+        with Tap(module, name) as tap, torch.no_grad():
+            outputs_of(module.eval(), x)
+            return tap.take().shape[1]
+    except UserError:  # only a method that looks at it refuses such a module
+        return 0
 
 
 @contextmanager
@@ -87,12 +113,20 @@ class _FlopCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def symbols_of(
-    *, samples: int, epochs: int, batch_size: int, parameters: int, forward: float, backward: float
+    *,
+    samples: int,
+    epochs: int,
+    batch_size: int,
+    parameters: int,
+    forward: float,
+    backward: float,
+    C: int = 0,
+    r: int = 0,
+    h: int = 0,
 ) -> CostSymbols:
-    """The letters of the paper's Table 8 for a client with so many samples."""
-    return CostSymbols(
-        K=epochs * math.ceil(samples / batch_size), M=batch_size, n=samples, w=parameters, FP=forward, BP=backward
-    )
+    """The letters of the paper's Table 8 for a client with so many samples; C, r and h are other methods'."""
+    steps = epochs * math.ceil(samples / batch_size)
+    return CostSymbols(K=steps, M=batch_size, n=samples, w=parameters, FP=forward, BP=backward, C=C, r=r, h=h)
 
 
 def paper_gflops_per_round(method: Method, symbols: CostSymbols, epochs: int) -> float | None:

@@ -49,7 +49,8 @@ def seed_dropout(key: int, device: torch.device) -> None:
     """What dropout draws from in the next training."""
     torch.default_generator.manual_seed(key)
     if device.type != "cpu":
-        torch.get_device_module(device).manual_seed_all(key)
+        there = torch.get_device_module(device)
+        (there.manual_seed if device.type == "mps" else there.manual_seed_all)(key)  # mps is one, and has no "all"
 
 
 def dropout_state(device: torch.device) -> tuple[Tensor, ...]:

@@ -126,6 +126,10 @@ class FlatModel:
         stored = [theirs[name] for name in named if name in module.state_dict()]
         return {"w": w, **_buffer_vectors(stored)}
 
+    def part(self, name: str, vector: Tensor) -> Tensor | None:
+        """The parameter of this name in a vector like w, in its own shape, not a copy; None if there is none."""
+        return self._places[name].of(vector) if name in self._places else None
+
     def in_orders(self, w: Tensor, orders: Mapping[str, tuple[int, ...]]) -> Tensor:
         """A vector like w with its weights in other orders, by name; itself where they are these already."""
         if all(place.order == orders.get(name) for name, place in self._places.items()):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedtrip.inputs import Inputs
-from fedtrip.methods.interface import Affine, Batch, BatchGradient, BatchLoss, ClosedLoss, GradientAt
+from fedtrip.methods.interface import Affine, Batch, BatchGradient, BatchLoss, ClosedLoss, GradientAt, Hidden
 from fedtrip.models.chain import Chain
 from fedtrip.native.chain import Mode, check_rows
 from fedtrip.native.chain import Sgd as NativeSgd
@@ -22,7 +22,7 @@ from fedtrip.optimizers.sgd import Sgd
 from fedtrip.tasks.classification import Classification
 from fedtrip.tasks.interface import Sums, Task, has_closed_gradient
 from fedtrip.training.flat_model import FlatModel
-from fedtrip.training.trainer import Training
+from fedtrip.training.trainer import Training, of_the_model
 
 GRADIENT_BATCH = 50
 """Samples at once in a full gradient: what the engine keeps of more would not fit the caches."""
@@ -53,11 +53,12 @@ class NativeScorer:
 
 
 class NativeTrainer(NativeScorer):
-    """Trains a flat model whose weights lie as the chain wants them."""
+    """Trains a flat model whose weights lie as the chain wants them; `hidden` names the layer whose input is tapped, if
+    that is what the method looks at, and not a representation."""
 
-    def __init__(self, flat: FlatModel, chain: Chain, task: Task) -> None:
+    def __init__(self, flat: FlatModel, chain: Chain, task: Task, hidden: str | None = None) -> None:
         super().__init__(flat, chain, task)
-        self._tapped = chain.tap is not None
+        self._tapped, self._hidden = chain.tap is not None, hidden
         is_cross_entropy = _is_cross_entropy(task)
         self._has_cross_entropy = is_cross_entropy and type(task).loss is Classification.loss
         self._sums_cross_entropy = is_cross_entropy and type(task).summed_loss is Classification.summed_loss
@@ -92,7 +93,8 @@ class NativeTrainer(NativeScorer):
             if training.direction is None:
                 self._batch_gradient(training, rows, step, w)
             else:
-                g.copy_(training.direction.at(w.clone(), self._look_aside(training, rows, step), step))
+                h = training.direction.at(w.clone(), self._look_aside(training, rows, step), step)
+                g.copy_(of_the_model(h, w, "gives a direction of"))
             training.hold(g)
             self._step(training, sgd)
             training.put_back(w, start)
@@ -103,7 +105,7 @@ class NativeTrainer(NativeScorer):
         w, g, clip = self._flat.w, self._flat.g, training.clip
 
         def gradient(offset: Tensor | None = None, /) -> Tensor:
-            there = w if offset is None else w + offset
+            there = w if offset is None else w + of_the_model(offset, w, "looks aside by")
             self._batch_gradient(training, rows, step, there)
             training.hold(g)
             if clip is not None and clip.of == "gradient":
@@ -143,23 +145,40 @@ class NativeTrainer(NativeScorer):
         looks = training.extra_loss is not None or training.loss is not None
         # rows of x are read where they lie, without a copy
         x, places = (training.x, rows) if training.augment is None else (training.batch(rows, step), None)
-        outputs, representation = self._chain.forward(
+        outputs, tapped = self._chain.forward(
             w, _numbers(x), places, mode=Mode.TRAINING, key=training.dropout_key, step=step,
             tap=self._tapped and looks,
         )  # fmt: skip
         d_outputs = self._loss_gradient(training, outputs, rows) if training.loss is None else torch.zeros_like(outputs)
         d_representation: Tensor | None = None
+        gradients: list[BatchGradient] = []
         if looks:
-            batch = Batch(rows, training.y.index_select(0, rows), outputs, representation)
-            for own in (training.loss, training.extra_loss):
-                if own is None:
-                    continue
-                found = own_gradient(own, batch)
-                if found.logits is not None:
-                    d_outputs += found.logits
-                if found.representation is not None:
-                    d_representation = _added(d_representation, found.representation)
+            batch = Batch(rows, training.y.index_select(0, rows), outputs, *self._seen(tapped, w))
+            gradients = [own_gradient(own, batch) for own in (training.loss, training.extra_loss) if own is not None]
+        for found in gradients:
+            if found.logits is not None:
+                d_outputs += found.logits
+            if found.representation is not None:
+                d_representation = _added(d_representation, found.representation)
         self._chain.backward(d_outputs, d_representation, self._flat.g)
+        for found in gradients:
+            self._add_to_hidden("weight", found.weight)
+            self._add_to_hidden("bias", found.bias)
+
+    def _seen(self, tapped: Tensor | None, w: Tensor) -> tuple[Tensor | None, Hidden | None]:
+        """The representation of the last forward pass, or the hidden layer."""
+        if tapped is None or self._hidden is None:
+            return tapped, None
+        weight = self._flat.part(f"{self._hidden}.weight", w)
+        assert weight is not None
+        return None, Hidden(tapped, weight, self._flat.part(f"{self._hidden}.bias", w))
+
+    def _add_to_hidden(self, name: str, more: Tensor | None) -> None:
+        """Add what a loss has found by itself to the gradient of the hidden layer's weight or bias."""
+        if more is not None:
+            part = self._flat.part(f"{self._hidden}.{name}", self._flat.g)
+            assert part is not None
+            part += more
 
     def _loss_gradient(self, training: Training, outputs: Tensor, rows: Tensor) -> Tensor:
         """The gradient of the task's loss of a batch at the outputs."""
@@ -216,12 +235,22 @@ def own_gradient(own: BatchLoss, batch: Batch) -> BatchGradient:
     if closed is not None:
         return closed.gradient(batch)
     with torch.enable_grad():
-        logits = batch.logits.detach().requires_grad_()
-        representation = None if batch.representation is None else batch.representation.detach().requires_grad_()
-        loss = own(Batch(batch.rows, batch.labels, logits, representation))
+        logits, representation, hidden = batch.logits.detach().requires_grad_(), _leaf(batch.representation), None
+        if batch.hidden is not None:
+            # what goes into the layer has no gradient here: the engine takes back only what is the layer's own
+            weight, bias = _leaf(batch.hidden.weight), _leaf(batch.hidden.bias)
+            assert weight is not None
+            hidden = Hidden(batch.hidden.inputs, weight, bias)
+        loss = own(Batch(batch.rows, batch.labels, logits, representation, hidden))
         if loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]
-    return BatchGradient(logits.grad, None if representation is None else representation.grad)
+    layer = (None, None) if hidden is None else (hidden.weight, hidden.bias)
+    looked_at = (logits, representation, *layer)
+    return BatchGradient(*(None if leaf is None else leaf.grad for leaf in looked_at))
+
+
+def _leaf(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.detach().requires_grad_()
 
 
 def _gradient_at(leaf: Tensor, loss: Tensor) -> Tensor:

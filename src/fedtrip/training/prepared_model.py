@@ -7,8 +7,9 @@ from typing import Self
 
 import torch
 
-from fedtrip.experiment.compute import chain_for
+from fedtrip.experiment.compute import chain_for, tap_of
 from fedtrip.experiment.federation import Federation
+from fedtrip.models.representation import hidden_layer
 from fedtrip.native.library import kernels
 from fedtrip.training.costs import PassCost, pass_cost
 from fedtrip.training.flat_model import FlatModel
@@ -36,19 +37,22 @@ class PreparedModel:
     def of(cls, federation: Federation) -> Self:
         """Of this federation's module, computed as its experiment says."""
         experiment, module, task = federation.experiment, federation.module, federation.rules.task
-        tapped, representation = federation.method.needs_representation, experiment.representation
+        tapped, representation = tap_of(federation.method, module, experiment.representation)
+        hidden = hidden_layer(module) if federation.method.needs_hidden else None
         inputs = federation.dataset.inputs
-        cost = pass_cost(module, inputs)  # first: its copy is gone when the flat model is made
+        cost = pass_cost(
+            module, inputs, experiment.representation
+        )  # first: its copy is gone when the flat model is made
         chain = chain_for(experiment.compute, module, inputs, tapped=tapped, representation=representation)
         if chain is not None and experiment.compute == "native":
             flat = FlatModel(module, inputs, chain=chain)
             give_back_freed(flat.w)
-            native = NativeTrainer(flat, chain, task)
+            native = NativeTrainer(flat, chain, task, hidden=hidden[0] if hidden else None)
             return cls(flat, cost, native, native, (f"native chain: {chain}",), kernels())
         device = torch.device(experiment.device)
-        flat = FlatModel(module, inputs, representation if tapped else None, device=device)
+        flat = FlatModel(module, inputs, None if hidden or not tapped else representation, device=device)
         give_back_freed(flat.w)
-        by_torch = TorchTrainer(flat, task, tapped=tapped, representation=representation)
+        by_torch = TorchTrainer(flat, task, tapped=tapped, representation=representation, hidden=hidden is not None)
         if chain is None:
             return cls(flat, cost, by_torch, by_torch, flat.changes, None)
         changes = (*flat.changes, f"evaluation by the native chain: {chain}")

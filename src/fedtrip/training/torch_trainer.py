@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedtrip.inputs import Inputs, pieces
-from fedtrip.methods.interface import Affine, Batch, Correction
+from fedtrip.methods.interface import Affine, Batch, Correction, Hidden
 from fedtrip.models.representation import Tap
 from fedtrip.optimizers._clip import Clip
 from fedtrip.tasks.interface import Sums, Task
 from fedtrip.training.device import deterministic, dropout_state, seed_dropout, set_dropout_state
 from fedtrip.training.flat_model import FlatModel
-from fedtrip.training.trainer import FROZEN_BATCH, Training
+from fedtrip.training.trainer import FROZEN_BATCH, Training, of_the_model
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,7 @@ class _LookAside:
     def __init__(self, trainer: TorchTrainer, training: Training, x: Inputs, rows: Tensor, tap: Tap | None) -> None:
         self._trainer, self._training, self._x, self._rows, self._tap = trainer, training, x, rows, tap
         self._flat = trainer._flat
-        self._there = self._flat.w.clone()
-        self.w_k = self._there.to("cpu")
+        self._w_k: Tensor | None = None  # what is put back, from the first look aside on
         self._dropout = dropout_state(self._flat.device)
         self._before = self._flat.statistics()
         self._after: list[Tensor] | None = None
@@ -50,10 +49,13 @@ class _LookAside:
         set_dropout_state(self._dropout, flat.device)
         flat.set_statistics(self._before)
         if offset is not None:
-            flat.w.copy_(self._there + offset.to(flat.device))
+            aside = of_the_model(offset, flat.w, "looks aside by")
+            self._w_k = flat.w.clone() if self._w_k is None else self._w_k
+            flat.w.add_(aside)
         flat.g.zero_()
         self._trainer._add_batch_gradient(self._training, self._x, self._rows, self._tap)
-        flat.w.copy_(self._there)
+        if self._w_k is not None:
+            flat.w.copy_(self._w_k)
         if self._after is None or offset is None:
             self._after = flat.statistics()
         self._training.hold(flat.g)
@@ -68,10 +70,14 @@ class _LookAside:
 
 
 class TorchTrainer:
-    """Computes with the module of a flat model; `tapped` says that its representation is looked at in training."""
+    """Computes with the module of a flat model; `tapped` says that its representation is looked at in training, or
+    with `hidden` its last hidden layer."""
 
-    def __init__(self, flat: FlatModel, task: Task, *, tapped: bool, representation: str | None) -> None:
+    def __init__(
+        self, flat: FlatModel, task: Task, *, tapped: bool, representation: str | None, hidden: bool = False
+    ) -> None:
         self._flat, self._task, self._tapped, self._representation = flat, task, tapped, representation
+        self._hidden = hidden
 
     def load(self, model: Mapping[str, Tensor]) -> None:
         self._flat.load(model)
@@ -141,20 +147,28 @@ class TorchTrainer:
     def _add_batch_gradient(self, training: Training, x: Inputs, rows: Tensor, tap: Tap | None) -> None:
         """Add the gradient of a batch's loss, the task's or the method's, to the gradient vector."""
         y, outputs = training.y.index_select(0, rows), self._flat.logits(x)
-        batch = Batch(rows, y, outputs, tap.take() if tap else None)
+        batch = Batch(rows, y, outputs, *self._seen(tap))
         loss = self._task.loss(outputs, y) if training.loss is None else training.loss(batch)
         if training.extra_loss is not None:
             loss = loss + training.extra_loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
+
+    def _seen(self, tap: Tap | None) -> tuple[Tensor | None, Hidden | None]:
+        """The representation of the last forward pass, or the hidden layer."""
+        if tap is None or not self._hidden:
+            return tap.take() if tap else None, None
+        layer = tap.site.layer
+        assert isinstance(layer, nn.Linear)
+        return None, Hidden(tap.take(), layer.weight, layer.bias)
 
     def _directed(self, training: Training, rows: Tensor, step: int, tap: Tap | None) -> None:
         """The method's own direction, which looks at this batch's gradient where it likes."""
         assert training.direction is not None
         flat = self._flat
         look = _LookAside(self, training, training.batch(rows, step), rows, tap)
-        h = training.direction.at(look.w_k, look, step)
+        h = training.direction.at(flat.w.to("cpu", copy=True), look, step)
         look.end()
-        flat.g.copy_(h)
+        flat.g.copy_(of_the_model(h, flat.w, "gives a direction of"))
         training.hold(flat.g)
         if training.clip is not None and training.clip.of == "step":
             training.clip.cut(flat.g)

@@ -9,6 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from fedtrip.errors import UserError
 from fedtrip.inputs import Inputs, taken
 from fedtrip.methods.interface import BatchLoss, Correction, Direction
 from fedtrip.optimizers._clip import Clip
@@ -79,6 +80,17 @@ class Training:
         for vector in self.state.values():
             if self.frozen is not None and vector.shape == self.frozen.shape:
                 vector.masked_fill_(self.frozen, 0)
+
+
+def of_the_model(vector: Tensor, w: Tensor, what: str) -> Tensor:
+    """A vector that a method's direction gave, where w is and as precise; refused where it is none like w: a single
+    number would be spread over all parameters."""
+    if vector.shape != w.shape or not vector.is_floating_point():
+        raise UserError(
+            f"the method {what} a tensor of {vector.dtype} and shape {tuple(vector.shape)}; accepted: {w.numel()} "
+            "numbers, one for each parameter"
+        )
+    return vector.to(w)
 
 
 class Scorer(Protocol):

@@ -1,14 +1,6 @@
-"use strict";
 (async () => {
+  const { root, narrow, colourOf, plain, seeThrough, style, draw, title, SHARE, unitOf, convergence } = charts;
   const parts = JSON.parse(document.getElementById("data").textContent);
-  const root = document.documentElement;
-  let printing = false;
-  const narrow = () => !printing && window.innerWidth < 600;
-  const dark = () =>
-    root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  const colourOf = (variant) => (dark() ? variant.dark : variant.colour);
-  // Plotly reads a small part of HTML in every text: a label is text and nothing else.
-  const plain = (label) => label.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   // A long label goes on several lines, so that it leaves room for the chart.
   const wrapped = (label) => {
     const lines = [];
@@ -18,92 +10,6 @@
     }
     return lines.map(plain).join("<br>");
   };
-  const seeThrough = (colour, alpha) =>
-    `rgba(${[1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)).join(",")},${alpha})`;
-  const style = (name) => getComputedStyle(root).getPropertyValue(name).trim();
-  const DASHES = { solid: "", dash: "7 3", dashdot: "7 3 2 3", dot: "2 3", longdash: "11 4", longdashdot: "11 3 2 3" };
-  const X_TITLES = {
-    rounds: "communication round",
-    megabytes: "MB sent, all clients, down and up",
-    gflops: "GFLOPs of one client",
-  };
-
-  async function unpack(id) {
-    const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), (c) => c.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    const code = document.createElement("script");
-    code.textContent = await new Response(stream).text();
-    document.head.append(code);
-  }
-
-  function layout(more) {
-    const axis = {
-      gridcolor: style("--grid"), linecolor: style("--line"), zeroline: false, automargin: true,
-      tickfont: { color: style("--quiet") },
-    };
-    return {
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false,
-      font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: style("--text") },
-      margin: { l: 8, r: 12, t: 8, b: 8 },
-      width: printing ? 660 : undefined, // Plotly learns of a window's new size, but not of a sheet's
-      modebar: { bgcolor: "rgba(0,0,0,0)", color: style("--quiet"), activecolor: style("--accent") },
-      hoverlabel: { bgcolor: style("--card"), bordercolor: style("--line"), font: { color: style("--text") } },
-      dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", // a finger scrolls the page
-      ...more,
-      xaxis: { ...axis, ...more.xaxis },
-      yaxis: { ...axis, ...more.yaxis },
-    };
-  }
-  // Named one by one: among Plotly's own choice is a button that sends the chart to a server.
-  const BUTTONS = [["toImage", "zoom2d", "pan2d", "resetScale2d"]];
-  const draw = (element, traces, more) => element && Plotly.react(element, traces, layout(more), {
-    responsive: true, displaylogo: false, modeBarButtons: BUTTONS,
-    displayModeBar: element.classList.contains("convergence") && !narrow(),
-  });
-  const title = (text) => ({ title: { text, standoff: 10, font: { size: 13, color: style("--quiet") } } });
-
-  // How Plotly writes a score: a share of the samples in per cent, any other as a number.
-  const SHARE = { one: ".1%", two: ".2%", axis: ".0%", ticks: ".1~%", room: 0.004 };
-  const NUMBER = { one: ".4~g", two: ".4~g", axis: "~g", ticks: "~g", room: 0 };
-  const unitOf = (part) => (part.goal.share ? SHARE : NUMBER);
-
-  function convergence(part, state) {
-    const traces = [], unit = unitOf(part);
-    const drawn = part.variants.map((v, number) => ({ v, number })).filter(({ v }) => v.x[state.x] !== null);
-    for (const { v, number } of drawn) {
-      if (v.trials.length < 2) continue;
-      const x = v.x[state.x], keep = x.map((_, i) => i).filter((i) => v.low[i] !== null);
-      traces.push({
-        x: [...keep.map((i) => x[i]), ...keep.map((i) => x[i]).reverse()],
-        y: [...keep.map((i) => v.high[i]), ...keep.map((i) => v.low[i]).reverse()],
-        fill: "toself", fillcolor: seeThrough(colourOf(v), dark() ? 0.16 : 0.12), line: { width: 0 }, mode: "lines",
-        hoverinfo: "skip", visible: !state.hidden.has(number), name: plain(v.label),
-      });
-    }
-    for (const { v, number } of drawn) {
-      traces.push({
-        x: v.x[state.x], y: v.mean, mode: v.mean.length > 1 ? "lines" : "markers", name: plain(v.label),
-        line: { color: colourOf(v), width: 2.2, dash: v.dash }, visible: !state.hidden.has(number),
-        customdata: v.x.rounds.map((round, i) => [round, v.low[i], v.high[i]]),
-        hovertemplate: v.trials.length > 1
-          ? `%{y:${unit.one}}  (%{customdata[1]:${unit.one}} to %{customdata[2]:${unit.one}})`
-          : `%{y:${unit.one}}`,
-      });
-    }
-    const target = part.target === null ? {} : {
-      shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: part.target, y1: part.target,
-                 line: { color: style("--quiet"), width: 1, dash: "dot" } }],
-      annotations: [{ xref: "paper", x: 1, y: part.target, xanchor: "right", yanchor: "bottom", showarrow: false,
-                      text: `target ${part.goal.share ? `${+(100 * part.target).toFixed(2)} %` : +part.target.toPrecision(6)}`, font: { size: 12, color: style("--quiet") } }],
-    };
-    return [traces, {
-      ...target,
-      margin: { l: 8, r: 12, t: narrow() ? 8 : 34, b: 8 }, // the buttons lie above the plot
-      hovermode: state.x === "rounds" && !narrow() ? "x unified" : "closest",
-      xaxis: { ...title(X_TITLES[state.x]), rangemode: "tozero", hoverformat: ".4~g" },
-      yaxis: { ...title(`test ${plain(part.goal.score)}`), tickformat: unit.axis },
-    }];
-  }
 
   function boxes(part, state, valuesOf, pointsOf, more) {
     const shown = part.variants.map((v, number) => ({ v, number })).filter(({ number }) => !state.hidden.has(number));
@@ -211,35 +117,19 @@
       section.querySelectorAll(".swatch").forEach((swatch) => {
         swatch.style.background = colourOf(variants.find((v) => v.label === swatch.dataset.variant));
       });
-      section.querySelectorAll(".chips line").forEach((line, i) => line.setAttribute("stroke", colourOf(variants[i])));
+      section.querySelectorAll(".chips button").forEach((chip, i) => charts.dress(chip, variants[i]));
     });
   }
 
-  function chips(section, number) {
-    const group = section.querySelector(".chips"), part = parts[number], state = states[number];
-    part.variants.forEach((v, index) => {
-      const chip = document.createElement("button");
-      chip.type = "button";
-      chip.setAttribute("aria-pressed", "true");
-      chip.innerHTML = `<svg width="26" height="8" aria-hidden="true"><line x1="0" y1="4" x2="26" y2="4"
-        stroke-width="2.5" stroke-dasharray="${DASHES[v.dash]}"/></svg>`;
-      chip.append(v.label);
-      chip.addEventListener("click", () => {
-        const hide = !state.hidden.has(index);
-        if (hide) state.hidden.add(index); else state.hidden.delete(index);
-        chip.setAttribute("aria-pressed", String(!hide));
-        drawPart(number);
-      });
-      group.append(chip);
-    });
-    section.querySelectorAll("[data-x]").forEach((button) => {
-      button.disabled = part.variants.every((v) => v.x[button.dataset.x] === null);
-      button.addEventListener("click", () => {
-        state.x = button.dataset.x;
-        section.querySelectorAll("[data-x]").forEach((b) => b.setAttribute("aria-pressed", String(b === button)));
-        drawPart(number);
-      });
-    });
+  function controls(section, number) {
+    const part = parts[number], state = states[number];
+    section.querySelector(".chips").append(...part.variants.map((v, index) => charts.chip(v, (hide) => {
+      if (hide) state.hidden.add(index); else state.hidden.delete(index);
+      drawPart(number);
+    })));
+    const units = section.querySelectorAll("[data-x]");
+    units.forEach((button) => { button.disabled = part.variants.every((v) => v.x[button.dataset.x] === null); });
+    charts.choice(units, ({ x }) => { state.x = x; drawPart(number); });
     section.querySelector(".seed")?.addEventListener("change", (event) => {
       state.seed = event.target.value;
       drawPart(number);
@@ -250,48 +140,16 @@
     });
   }
 
-  function sortable(table) {
-    const body = table.tBodies[0];
-    table.querySelectorAll("thead th").forEach((head, column) => {
-      head.querySelector("button").addEventListener("click", () => {
-        const down = head.getAttribute("aria-sort") === "ascending";
-        table.querySelectorAll("thead th").forEach((other) => other.removeAttribute("aria-sort"));
-        head.setAttribute("aria-sort", down ? "descending" : "ascending");
-        const value = (row) => row.cells[column].dataset.value;
-        const compare = (a, b) => (column ? value(a) - value(b) : value(a).localeCompare(value(b)));
-        body.append(...[...body.rows].sort((a, b) => (down ? compare(b, a) : compare(a, b))));
-      });
-    });
-  }
-
-  function remembered(value) {
-    try { // a page opened from a file may have no storage
-      if (value) localStorage.setItem("fedtrip-theme", value);
-      return localStorage.getItem("fedtrip-theme");
-    } catch { return null; }
-  }
-  const button = document.getElementById("theme");
-  function setTheme(theme) {
-    if (theme) root.dataset.theme = theme; else delete root.dataset.theme;
-    button.textContent = dark() ? "light" : "dark";
-    if (window.Plotly) drawAll();
-  }
-  button.addEventListener("click", () => setTheme(remembered(dark() ? "light" : "dark") ?? (dark() ? "light" : "dark")));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTheme(root.dataset.theme));
-  let onScreen;
-  window.addEventListener("beforeprint", () => { onScreen = root.dataset.theme; printing = true; setTheme("light"); });
-  window.addEventListener("afterprint", () => { printing = false; setTheme(onScreen); });
-
   parts.forEach((part) => states.push({
     x: "rounds", hidden: new Set(), seed: Object.keys(part.labels)[0],
     confused: part.variants.find((v) => v.confusion)?.label,
   }));
-  document.querySelectorAll(".part").forEach((section) => chips(section, +section.dataset.part));
-  document.querySelectorAll("table.sortable").forEach(sortable);
-  setTheme(remembered());
+  document.querySelectorAll(".part").forEach((section) => controls(section, +section.dataset.part));
+  document.querySelectorAll("table.sortable").forEach(charts.sortable);
+  charts.theme(drawAll);
   swatches();
   try {
-    await unpack("plotly");
+    await charts.unpack("plotly");
     drawAll();
     root.dataset.drawn = "yes";
   } catch (problem) {
