@@ -85,6 +85,18 @@ def test_runs_of_any_folders_with_a_baseline_and_labels(fedtrip, here):
     assert "Speed-up: Theirs \\& ours's rounds over" in table
 
 
+def test_the_stored_baseline_holds_under_another_label(fedtrip, here):
+    compare(
+        Experiment(**SMALL), methods=["fedtrip", "fedavg"], trials=1, workers=1, out=here / "cmp", baseline="fedtrip"
+    )
+    for options, called in (((), "fedtrip"), (("--label", "fedtrip=Ours"), "Ours")):
+        rows = json.loads(fedtrip("export", "cmp", *options, "--format", "json").out)
+        assert [(row["variant"], row["baseline"], row["speedup"] is None) for row in rows] == [
+            (called, called, True),
+            ("fedavg", called, False),
+        ]
+
+
 def test_unfinished_runs_are_told_and_left_out(fedtrip, comparison, here):
     import shutil
 

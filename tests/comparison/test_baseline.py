@@ -1,6 +1,7 @@
 """`--baseline METHOD`: what speed-ups are over, in table, note, words and report."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from tests.comparison.test_labels import Named
@@ -8,8 +9,10 @@ from tests.comparison.test_marks import runs, summary
 
 from fedtrip import Experiment, UserError, compare
 from fedtrip.comparison.baseline import baselines_of, check_baseline
+from fedtrip.comparison.labels import with_labels
 from fedtrip.comparison.tables import columns, note
 from fedtrip.comparison.variants import make_variants
+from fedtrip.methods.fedprox import FedProx
 from fedtrip.report.parts import make_parts
 from fedtrip.report.words import in_words
 
@@ -38,7 +41,7 @@ def test_the_note_says_whose_rounds():
 
 
 def test_the_words_of_the_report_name_it():
-    (part,) = make_parts(made(), "moon")
+    (part,) = make_parts(made(), baseline="moon")
     sentences = " ".join(in_words(part, None).sentences)
     assert "moon needed" in sentences
     (usual,) = make_parts(made())
@@ -62,6 +65,25 @@ def test_of_a_swept_setting_each_value_has_its_own():
     some = variants(["fedavg", "fedprox"], {"lr": [0.1, 0.2]})
     assert check_baseline(some, "fedprox") == "fedprox"
     assert baselines_of(some, "fedprox") == ["fedprox lr=0.1", "fedprox lr=0.2"]
+
+
+def test_a_method_means_its_tuned_variant_too_where_that_is_compared_with_others():
+    plain = variants(["fedavg", "fedprox"])
+    tuned = [replace(one, label=f"{one.label} tuned", name="", tuned=frozenset({"lr"})) for one in plain]
+    assert baselines_of([*plain, *tuned], "fedavg") == ["fedavg", "fedavg tuned"]
+    assert baselines_of([*plain, *tuned], "fedavg tuned") == ["fedavg tuned"]
+    assert check_baseline([*plain, *tuned], "fedprox") == "fedprox"
+
+
+def test_the_plain_method_is_meant_where_a_variant_of_it_has_the_same_settings():
+    some = variants(["fedavg", "fedprox", FedProx(mu=0.5)])
+    assert baselines_of(some, "fedprox") == ["fedprox"]
+    assert check_baseline(some, "fedprox") == "fedprox"
+
+
+def test_what_is_stored_is_the_label_so_that_a_report_finds_it():
+    some = with_labels(variants(["fedavg", "fedprox"]), {"fedprox": "Theirs"})
+    assert check_baseline(some, "fedprox") == check_baseline(some, "Theirs") == "Theirs"
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,12 @@ from fedtrip.interruption import Ended, Interruption, how_it_ended
 
 if TYPE_CHECKING:
     from fedtrip.api.comparisons import Comparison
+    from fedtrip.experiment.description import Experiment
+
+SHARING = (
+    "Clients may share samples: each draws its own from the whole training set. With --draw disjoint no sample has two "
+    "clients."
+)
 
 
 @with_experiment_options
@@ -199,6 +205,12 @@ def tell_early_ends(comparison: Comparison) -> None:
                 err.print(f"[red]ended early:[/] {told}", soft_wrap=True)
 
 
+def _may_share(experiment: Experiment) -> bool:
+    from fedtrip.partitions.interface import may_share
+
+    return may_share(str(experiment.partition), experiment.draw)
+
+
 def _show(comparison: Comparison, as_json: bool) -> None:
     from fedtrip.comparison.folder import LATEX, PLOT, REPORT, TABLE
     from fedtrip.comparison.tables import as_records
@@ -211,6 +223,8 @@ def _show(comparison: Comparison, as_json: bool) -> None:
     trials = f"{rows[0].trials} trial{'s' if rows[0].trials > 1 else ''}"
     out.print(f"{comparison.title}, {trials}", style="italic", markup=False, soft_wrap=True)
     print_table(out, rows, TABLE)
+    if any(_may_share(runs[0].experiment) for runs in comparison.results.values()):
+        out.print(SHARING, style="dim", markup=False)
     if rows[0].device_seconds is not None:
         print_further_columns(out, rows)
     names = {"table": TABLE, "LaTeX": LATEX, "plot": PLOT, "report": REPORT}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from fedtrip.comparison.alike import alike_in_words
 from fedtrip.comparison.client_device import FORMULA
 from fedtrip.comparison.marks import SIGNS, Mark, mark_of_speedup, rule_in_words
 from fedtrip.comparison.variants import WHOSE, Row
@@ -261,7 +262,7 @@ def note(rows: Sequence[Row], shown: Sequence[Column], marked: tuple[str, str] =
     means = ["Mean ± standard deviation over trials."] if any(row.trials > 1 for row in rows) else []
     marks = rule_in_words([column.mark(row) for column in shown for row in rows], *marked)
     notes = dict.fromkeys(column.note for column in shown)
-    return " ".join(filter(None, [*means, *notes, marks]))
+    return " ".join(filter(None, [*means, *notes, alike_in_words(rows), marks]))
 
 
 def _note_on_speedups(rows: Sequence[Row]) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fedtrip.comparison.alike import Alike, with_alike
 from fedtrip.comparison.baseline import BASELINE, baselines_of, variant_settings
 from fedtrip.comparison.client_device import ClientDevice
 from fedtrip.comparison.marks import Mark, with_marks
@@ -175,6 +176,10 @@ class Row:
     """whether it needs the fewest rounds, or is not told apart from the one that does"""
     score_mark: Mark = ""
     """the same of the final score"""
+    alike: Alike = ""
+    """in what it came out like another variant"""
+    like: str | None = None
+    """that variant, as people read it"""
 
 
 def summarise(
@@ -223,7 +228,8 @@ def summarise(
             )
         )
     seeds = {label: tuple(run.experiment.seed for run in runs) for label, runs in results.items()}
-    return with_marks(rows, {row.variant: (settings[row.variant], seeds[row.variant]) for row in rows})
+    group_of = {row.variant: (settings[row.variant], seeds[row.variant]) for row in rows}
+    return with_alike(with_marks(rows, group_of), results, group_of)
 
 
 def rounds_to_target(runs: Sequence[History]) -> tuple[list[float], list[bool]]:
