@@ -437,6 +437,16 @@ def test_the_report_has_both_comparisons_each_for_itself(once, tmp_path):
     assert "Each had a budget of 76 rounds on other seeds" in (tuning.out / "verdict/report.html").read_text()
 
 
+def test_it_shows_itself_in_a_few_lines_and_its_rounds_if_asked(once, capsys):
+    tuning, data = once
+    shown = repr(tuning)
+    assert shown.startswith(f"<Tuning {tuning.title}: fedavg: lr=")
+    assert str(tuning.out) in shown.splitlines()[0]
+    assert [line.split()[0] for line in shown.splitlines()[2:]] == ["fedavg", "scaffold", "fedavg", "scaffold"]
+    tuned(data, tuning.out, resume=True, progress=True)  # all is done: nothing is run again
+    assert "2 methods × 8 configurations: 216/216" in capsys.readouterr().err  # 2·72, and 4·2 trials of 9 rounds
+
+
 @pytest.mark.parametrize("marks", [3, [], {"fedavg": 3}, "lr"])
 def test_damaged_marks_of_tuning_are_told(once, tmp_path, marks):
     from fedtrip.report import read_folders

@@ -22,6 +22,7 @@ from fedtrip.terminal import err
 
 if TYPE_CHECKING:
     from fedtrip.comparison.trials import Trial
+    from fedtrip.comparison.tuning import Plan
     from fedtrip.comparison.variants import Variant
     from fedtrip.rounds.record import RoundRecord
     from fedtrip.runs.event_files import EventFiles
@@ -230,6 +231,47 @@ class LiveComparison:
     def __exit__(self, *error: object) -> None:
         for events in self._events.values():
             events.close()
+        if self._live is not None:
+            self._live.__exit__(None, None, None)
+
+
+class LiveTuning:
+    """One bar over all rounds of all configurations and of the verdict."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._live: Live | None = None
+        self._done: dict[str, int] = {}
+
+    def begin(self, plan: Plan, rounds: int) -> None:
+        """Everything is checked; this will be run."""
+        count = plan.halving.configurations[0]
+        self._live = Live(f"{len(plan.methods)} methods × {count} configurations", rounds, quiet=self._quiet)
+        self._live.__enter__()
+
+    def round(self, trial: Trial, record: RoundRecord) -> None:
+        """A trial has done a round."""
+        assert self._live is not None
+        steps = record.round - self._done.get(trial.name, 0)  # a resumed trial begins further on
+        self._done[trial.name] = record.round
+        scores = record.validation if trial.until is not None else record.scores  # no test score before the verdict
+        score = scores.get(trial.goal.score)
+        self._live.advance(trial.name + ("" if score is None else f": {trial.goal.shown(score)}"), steps)
+        if (message := refusals(record)) is not None and trial.until is None:  # a configuration may well diverge
+            self._live.warn(f"{trial.name}: {message}")
+
+    def finished(self, trial: Trial) -> None:
+        """A trial has done all that it is to do for now."""
+        assert self._live is not None
+        left = trial.rounds - self._done.get(trial.name, 0)
+        self._done[trial.name] = trial.rounds
+        if left:
+            self._live.advance(f"{trial.name} is done", steps=left)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         if self._live is not None:
             self._live.__exit__(None, None, None)
 

@@ -280,10 +280,10 @@ def run_folder(out: Path, variant: Variant, seed: int) -> Path:
 
 
 def read_results(
-    out: Path, variants: Sequence[Variant], seeds: Sequence[int], given: Mapping[str, Any]
+    out: Path, variants: Sequence[Variant], seeds: Sequence[int], given: Mapping[str, Any] | None = None
 ) -> dict[str, list[Result]]:
     """All finished runs of a comparison that was just run; whoever ran it named the code, or gave what it ran on."""
     return {
-        variant.label: [load_result(run_folder(out, variant, seed), trust=True, **given) for seed in seeds]
+        variant.label: [load_result(run_folder(out, variant, seed), trust=True, **(given or {})) for seed in seeds]
         for variant in variants
     }
