@@ -38,6 +38,17 @@ def test_the_least_telling_columns_go_first_and_are_named():
     assert "personal client mean %" in narrowest.split("Left out")[1]
 
 
+@pytest.mark.parametrize("width", [80, 140])
+def test_a_long_label_goes_on_in_the_next_line_and_leaves_room_for_the_numbers(width):
+    label = "Ours, with the push that follows from the mean participation of a client"
+    lines = printed(width, ["fedavg", label, "fedprox"]).splitlines()
+    first = next(number for number, line in enumerate(lines) if "Ours, with" in line)
+    assert " ".join(line[:29].strip() for line in lines[first : first + 3]) == label
+    assert "1.25× [1.10, 1.42]" in lines[first]
+    assert "96.00±1.00" in lines[first]
+    assert max(map(len, lines)) <= width
+
+
 def test_a_name_that_is_wider_than_the_terminal_is_folded_not_cut():
     name = "x" * 70
     assert printed(50, [name]).count("x") == 70

@@ -17,14 +17,16 @@ SPECIAL = {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "|": "$|$", '"': "''",
     "`": r"\textasciigrave{}", "±": r"$\pm$", "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$", "·": r"$\cdot$",
     "–": "--", "—": "---", "…": r"\ldots{}", "−": "$-$", "∞": r"$\infty$", "Σ": r"$\Sigma$", "°": r"$^{\circ}$",
-    "α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "δ": r"$\delta$", "ε": r"$\varepsilon$", "η": r"$\eta$",
-    "θ": r"$\theta$", "λ": r"$\lambda$", "μ": r"$\mu$", "ν": r"$\nu$", "ξ": r"$\xi$", "π": r"$\pi$", "ρ": r"$\rho$",
-    "σ": r"$\sigma$", "τ": r"$\tau$", "φ": r"$\varphi$", "ω": r"$\omega$", "Δ": r"$\Delta$",
-    "\N{MICRO SIGN}": r"$\mu$",
+    "α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "δ": r"$\delta$", "ε": r"$\varepsilon$", "ζ": r"$\zeta$",
+    "η": r"$\eta$", "θ": r"$\theta$", "ι": r"$\iota$", "κ": r"$\kappa$", "λ": r"$\lambda$", "μ": r"$\mu$",
+    "ν": r"$\nu$", "ξ": r"$\xi$", "π": r"$\pi$", "ρ": r"$\rho$", "σ": r"$\sigma$", "τ": r"$\tau$",
+    "υ": r"$\upsilon$", "φ": r"$\varphi$", "χ": r"$\chi$", "ψ": r"$\psi$", "ω": r"$\omega$",
+    "Γ": r"$\Gamma$", "Δ": r"$\Delta$", "Θ": r"$\Theta$", "Λ": r"$\Lambda$", "Ξ": r"$\Xi$", "Π": r"$\Pi$",
+    "Φ": r"$\Phi$", "Ψ": r"$\Psi$", "Ω": r"$\Omega$", "\N{MICRO SIGN}": r"$\mu$",
 }  # fmt: skip
 """The characters that LaTeX gives a meaning, or that its usual fonts lack, and how they are written."""
-LATIN = "\u024f"
-"""The last letter that pdflatex sets without further packages."""
+ACCENTED = "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜÝßàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿ"
+"""What pdflatex sets with its usual fonts beside ASCII."""
 STYLES: dict[Mark, str] = {"": "{}", "best": r"\textbf{{{}}}", "level": r"\underline{{{}}}", "told": "{}$^{{*}}$"}
 MARKED = ("Bold: the best, underlined: not significantly worse,", "*: a speed-up")
 """How marked cells look, and what the caption says of it."""
@@ -70,6 +72,6 @@ def _cell(column: Column, row: Row) -> str:
 
 def _needs(table: str) -> str:
     """A comment that says what the document must load."""
-    further = any(character > LATIN for character in table)
-    engine = "; it has letters that pdflatex lacks: lualatex or xelatex, and a font that has them" if further else ""
+    further = any(not character.isascii() and character not in ACCENTED for character in table)
+    engine = "; it has letters that pdflatex may lack: lualatex or xelatex, and a font that has them" if further else ""
     return f"% needs \\usepackage{{booktabs}}{engine}"
