@@ -50,7 +50,7 @@ def test_without_the_baseline_it_is_the_first():
         ([10], [10], {}),  # a single trial: that is chance
         ([10, None], [10, None], {}),  # a bound is not a number of rounds
         ([10, 12], [12, 10], {}),  # in another order
-        ([10, 12], [10, 12], {"lr": 0.2}),  # not to be compared
+        ([10, 12], [10, 12], {"planned": 99}),  # other settings: not to be compared
     ],
 )
 def test_what_is_not_alike(one, other, fields):

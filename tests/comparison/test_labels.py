@@ -13,6 +13,7 @@ import fedtrip as package
 from fedtrip import Experiment, Method, UserError, compare
 from fedtrip.comparison.labels import read_labels, with_labels
 from fedtrip.comparison.variants import make_variants
+from fedtrip.experiment.names import shown_method
 from fedtrip.methods.fedprox import FedProx
 from fedtrip.report import read_folders
 from fedtrip.runs.folder import read_summary
@@ -54,6 +55,12 @@ def test_a_class_says_what_it_is_called_and_a_subclass_does_not_inherit_it():
     assert labels([Named(strength=0.5)]) == ["Ours (2026)"]
     assert labels([Named()], {"Named.strength": [1, 2]}) == ["Ours (2026) strength=1", "Ours (2026) strength=2"]
     assert [v.name for v in variants([Named()])] == [f"{__name__}:Named"]
+
+
+def test_only_the_name_of_a_class_is_shortened():
+    assert shown_method("package.module:Outer.Mine") == "Mine"
+    for name in ("fedtrip-auto", "fedavg", "x:<img src=x onerror=a.b=1>", "x:", "a b:c d.e"):
+        assert shown_method(name) == name
 
 
 def test_two_variants_of_one_label_are_called_what_they_are():

@@ -9,7 +9,8 @@ from fedtrip.families import TASK
 
 def shown_method(name: str) -> str:
     """A method's name; of a class of the user's own, `package.module:Class`, the class's alone."""
-    return name.rpartition(":")[2].rpartition(".")[2] or name
+    parts = name.rpartition(":")[2].split(".")
+    return parts[-1] if all(part.isidentifier() for part in parts) else name
 
 
 def title_of(experiment: Experiment) -> str:
