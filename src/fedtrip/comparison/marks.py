@@ -2,8 +2,8 @@
 
 All by Student's t test on pairs of one seed, at 5 %, with Holm's correction for the number of tests: of many variants
 one in twenty would be marked by chance. A variant is held against the best one that has its settings and seeds. Nothing
-is marked that the trials do not carry: a single trial, a run that never reached the target, or pairs without any
-spread to judge by have no mark.
+is marked that the trials do not carry: a run that never reached the target, or pairs without any spread to judge by
+have no mark. Of two trials nobody is called level with the best, because then nearly everybody would be.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from fedtrip.comparison.variants import Row
 
 SIGNIFICANT = 0.05
+FEWEST_TRIALS = 3
+"""From which on the best and what is not told apart from it are marked."""
 Mark = Literal["", "best", "level", "told"]
 """`level`: the best is not significantly better; `told`: a speed-up that is told from none."""
 SIGNS: dict[Mark, str] = {"": "", "best": "°", "level": "°", "told": "*"}
@@ -35,7 +37,7 @@ def best_marks(values: Values, group_of: Mapping[str, Hashable], test: Test, *, 
     marks: dict[str, Mark] = {}
     for group in dict.fromkeys(group_of[label] for label in values):
         rivals = [label for label, its in group_of.items() if its == group]
-        members = [label for label in rivals if len(values.get(label, ())) > 1]
+        members = [label for label in rivals if len(values.get(label, ())) >= FEWEST_TRIALS]
         if len(rivals) < 2 or not members:
             continue
         best = (min if fewest else max)(members, key=lambda label: math.fsum(values[label]))

@@ -58,6 +58,7 @@ const charts = (() => {
   const NUMBER = { one: ".4~g", two: ".4~g", axis: "~g", ticks: "~g", room: 0 };
   const unitOf = (part) => (part.goal.share ? SHARE : NUMBER);
 
+  const FEW = 8; // of more lines the bands are fainter
   const MOST_IN_ONE_BOX = 12; // more lines than this are told of one by one, not all of a round at once
 
   // A variant's `number` is what hides it, where several lines are one method's; otherwise its place.
@@ -65,6 +66,7 @@ const charts = (() => {
     const traces = [], unit = unitOf(part);
     const drawn = part.variants
       .map((v, place) => ({ v, number: v.number ?? place })).filter(({ v }) => v.x[state.x] !== null);
+    const faint = drawn.length > FEW ? 0.5 : 1;
     const together = state.x === "rounds" && !narrow() && drawn.length <= MOST_IN_ONE_BOX;
     for (const { v, number } of drawn) {
       if (v.trials.length < 2) continue;
@@ -72,7 +74,7 @@ const charts = (() => {
       traces.push({
         x: [...keep.map((i) => x[i]), ...keep.map((i) => x[i]).reverse()],
         y: [...keep.map((i) => v.high[i]), ...keep.map((i) => v.low[i]).reverse()],
-        fill: "toself", fillcolor: seeThrough(colourOf(v), dark() ? 0.16 : 0.12), line: { width: 0 }, mode: "lines",
+        fill: "toself", fillcolor: seeThrough(colourOf(v), faint * (dark() ? 0.16 : 0.12)), line: { width: 0 }, mode: "lines",
         hoverinfo: "skip", visible: !state.hidden.has(number), name: plain(v.label),
       });
     }
