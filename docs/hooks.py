@@ -52,6 +52,7 @@ ORDER: dict[str, dict[str, str]] = {
     },
     "The project": {"Contributing": "contributing.md", "Changelog": "changelog.md"},
 }
+FETCHED = "https://unpkg.com/iframe-worker/shim"
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)|(!\[[^\]]*\])\(([^)\s]+)\)")
 
 
@@ -75,6 +76,12 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     folder = "" if page.file.src_uri in FROM_ROOT.values() else "docs"
     parts = re.split(r"(^```.*?^```$)", markdown, flags=re.MULTILINE | re.DOTALL)
     return "".join(part if part.startswith("```") else LINK.sub(lambda m: _link(m, folder), part) for part in parts)
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Searching from files needs a small script, which the theme would fetch: here it lies with the pages."""
+    above = "../" * page.url.count("/")
+    return output.replace(FETCHED, f"{above}assets/iframe-worker/shim.js")
 
 
 def _link(match: re.Match[str], folder: str) -> str:

@@ -91,7 +91,7 @@ def test_a_rule_of_ones_own_is_explained_by_its_place(fedtrip, here):
     ("words", "told"),
     [
         (["codec"], "family 'codec' is unknown; did you mean 'codecs'?"),
-        (["upload_codec", "tpk"], "upload_codec 'tpk' is unknown; did you mean 'topk'?"),
+        (["upload_codec", "tpk"], "upload_codec 'tpk' is unknown; did you mean 'topk:SHARE'?"),
         (["model", "cn"], "model 'cn' is unknown; did you mean 'cnn'?"),
         (["dataset", "digts"], "data set 'digts' is unknown; did you mean 'digits'?"),
     ],

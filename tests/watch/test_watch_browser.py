@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.browser import Browser, needs_chromium
-from tests.watch.conftest import WriteRun, line
+from tests.watch.conftest import WriteRun, line, started
 
 from fedtrip import Experiment, compare
 from fedtrip.files.lock import FolderLock
@@ -74,21 +72,14 @@ def test_points_appear_while_a_real_run_goes_on(chromium: Browser, tmp_path: Pat
     with watching(tmp_path) as server:
         chromium.show(server.address)
         assert chromium.run("return document.getElementById('empty').hidden") is False
-        run = subprocess.Popen(
-            [sys.executable, "-m", "fedtrip", "run", "--out", str(tmp_path / "run"), "-q", "--workers", "1", *SMALL],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
         seen = set[int]()
-        try:
+        with started("run", "--out", tmp_path / "run", "-q", "--workers", 1, *SMALL) as run:
             until(lambda: sum(drawn(chromium)) > 1, 120)
             assert chromium.run(STATES) == ["running"]
             assert chromium.run("return document.getElementById('empty').hidden") is True
             until(lambda: seen.update(drawn(chromium)) or len(seen) > 3)  # one after the other
             run.send_signal(signal.SIGINT)
             assert run.wait(60) == 130
-        finally:
-            run.kill()
         until(lambda: chromium.run(STATES) == ["interrupted"])
         lines = (tmp_path / "run/metrics.jsonl").read_text().splitlines()
         stored = [json.loads(one)["scores"]["accuracy"] for one in lines]
@@ -287,16 +278,13 @@ def test_the_policy_holds_and_nothing_else_is_asked(chromium: Browser, tmp_path:
 def test_it_says_when_the_server_has_ended(chromium: Browser, tmp_path: Path, write_run: WriteRun) -> None:
     write_run(tmp_path / "a", [0.1, 0.2])
     lost = "return !document.getElementById('lost').hidden"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fedtrip", "watch", str(tmp_path)],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    chromium.show(process.stdout.readline().split()[2])
-    assert chromium.run(lost) is False
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-    until(lambda: chromium.run(lost))
+    with started("watch", tmp_path) as process:
+        assert process.stdout is not None
+        chromium.show(process.stdout.readline().split()[2])
+        assert chromium.run(lost) is False
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        until(lambda: chromium.run(lost))
     assert drawn(chromium) == [2], "what was shown stays"
 
 

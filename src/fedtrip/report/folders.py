@@ -15,9 +15,14 @@ from fedtrip.comparison.tuning_folder import TUNING, VERDICT
 from fedtrip.comparison.variants import Variant
 from fedtrip.errors import UserError, shortened
 from fedtrip.experiment.description import Experiment
-from fedtrip.runs.folder import EXPERIMENT, SUMMARY, read_summary
+from fedtrip.experiment.names import shown_method
+from fedtrip.runs.folder import EXPERIMENT, SUMMARY, read_experiment, read_summary
 from fedtrip.runs.result import Result
 from fedtrip.runs.stored import load_result
+from fedtrip.runs.unfinished import so_far
+
+MOST_NAMED = 5
+"""Unfinished runs that are named one by one."""
 
 
 @dataclass
@@ -61,12 +66,14 @@ def read_folders(folders: Sequence[Path]) -> Collected:
     sources: dict[str, Experiment] = {}
     for given in folders:
         folder = given / VERDICT if (given / TUNING).is_file() else given
-        unfinished = 0
+        unfinished: dict[str, Path] = {}
         manifest = _manifest(folder) if (folder / MANIFEST).is_file() else None
         tuned = {} if manifest is None else manifest["tuned"]
         for called, run in _runs_of(folder, manifest):
             if not (run / SUMMARY).is_file():
-                unfinished += 1
+                alone = called is None
+                told = shown_method(read_experiment(run).method.name) if alone else f"{called}, seed {run.name}"
+                unfinished[told] = run
                 continue
             result = load_result(run)
             label = called or result.label
@@ -87,10 +94,16 @@ def read_folders(folders: Sequence[Path]) -> Collected:
         if stored is not None and stored not in collected.baselines:
             collected.baselines.append(stored)
         if unfinished:
-            what = "1 run is" if unfinished == 1 else f"{unfinished} runs are"
-            collected.remarks.append(f"{what} not finished in '{folder.resolve().name}' and not part of this report.")
+            what = "1 run is" if len(unfinished) == 1 else f"{len(unfinished)} runs are"
+            collected.remarks.append(
+                f"{what} not finished in '{folder.resolve().name}' and not part of this report: "
+                f"{_what_there_is(unfinished)}. To go on: {_to_go_on(folder, manifest)}"
+            )
     if not collected.histories:
-        raise UserError(f"no finished run in {', '.join(repr(str(folder)) for folder in folders)}")
+        named = ", ".join(repr(str(folder)) for folder in folders)
+        watch = shlex.join(["fedtrip", "watch", *map(str, folders)])
+        told = "; ".join(collected.remarks)
+        raise UserError(f"no finished run in {named}; {told}; the curves so far: {watch}")
     for trials in collected.histories.values():
         trials.sort(key=lambda run: run.experiment.seed)
     return collected
@@ -109,6 +122,32 @@ def _runs_of(folder: Path, manifest: Mapping[str, Any] | None) -> Iterator[tuple
         yield None, folder
     else:
         raise UserError(f"'{folder}' holds neither a run nor a comparison; {accepted}")
+
+
+def _what_there_is(unfinished: Mapping[str, Path]) -> str:
+    """How far some runs are, those that have begun first."""
+    begun = {label: run for label, run in unfinished.items() if (run / EXPERIMENT).is_file()}
+    told = [f"{label}: {so_far(run)}" for label, run in list(begun.items())[:MOST_NAMED]]
+    if len(begun) > MOST_NAMED:
+        told.append(f"{len(begun) - MOST_NAMED} more that have begun")
+    if len(begun) < len(unfinished):
+        told.append(f"{len(unfinished) - len(begun)} not begun")
+    return "; ".join(told)
+
+
+def _to_go_on(folder: Path, manifest: Mapping[str, Any] | None) -> str:
+    """The command that finishes what the folder holds."""
+    if manifest is None:
+        return f"fedtrip run --resume {shlex.quote(str(folder))}"
+    typed = manifest.get("command")
+    if not isinstance(typed, str):
+        return f"the same comparison with --resume --out {shlex.quote(str(folder))} (in Python resume=True)"
+    try:
+        words = [word for word in shlex.split(typed) if word not in ("--overwrite", "--resume")]
+    except ValueError:  # not a command that we wrote
+        words = ["fedtrip", "compare"]
+    out = [] if any(word == "--out" or word.startswith("--out=") for word in words) else ["--out", str(folder)]
+    return shlex.join([*words, *out, "--resume"])
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from fedtrip.runs.folder import (
     read_summary,
 )
 from fedtrip.runs.result import Result
+from fedtrip.runs.unfinished import check_finished
 from fedtrip.tasks.interface import ACCURACY, Goal
 
 
@@ -33,12 +34,15 @@ def load_result(
     data_dir: Path | str | None = None,
     trust: bool = False,
 ) -> Result:
-    """A finished run as a `Result`; its trained module is built when it is asked for. Damaged files are refused.
+    """A finished run as a `Result`; its trained module is built when it is asked for. Damaged files are refused, and so
+    is a run that is not finished, with what there is of it.
 
     A model or a task that the run names as `package.module:name` is imported then only with `trust`.
     """
     folder = Path(run_folder)
-    experiment, summary = read_experiment(folder), read_summary(folder)
+    experiment = read_experiment(folder)
+    check_finished(folder)
+    summary = read_summary(folder)
     records, state = read_records(folder), read_finished_model(folder, summary)
     if [record.round for record in records] != list(range(1, len(records) + 1)):
         raise UserError(f"'{folder / METRICS}' is damaged: its rounds are not 1 to {len(records)}")

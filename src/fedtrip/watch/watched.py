@@ -16,9 +16,10 @@ from fedtrip.experiment.names import shown_method, title_of
 from fedtrip.figures.palette import looks
 from fedtrip.printable import printable
 from fedtrip.report.charts import appearance, goal_data
+from fedtrip.runs.unfinished import goal_of
 from fedtrip.tasks.interface import Goal
 from fedtrip.watch.finding import Comparison, Finder, Found, FoundRun
-from fedtrip.watch.following import Followed, goal_of
+from fedtrip.watch.following import Followed
 
 SECONDS_BETWEEN_LOOKS, SECONDS_BETWEEN_SEARCHES = 0.5, 2.0
 SEARCHING_PART = 0.05
