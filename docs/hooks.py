@@ -13,7 +13,12 @@ ROOT = Path(__file__).parent.parent
 FROM_ROOT = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Pages that lie beside the code, and what they are called here."""
 ORDER: dict[str, dict[str, str]] = {
-    "Start": {"Overview": "index.md", "Five minutes": "start.md", "The report": "report.md"},
+    "Start": {
+        "Overview": "index.md",
+        "Five minutes": "start.md",
+        "A notebook": "notebook.md",
+        "The report": "report.md",
+    },
     "Use it": {
         "Your own model and data": "own-model-and-data.md",
         "Tasks": "tasks.md",

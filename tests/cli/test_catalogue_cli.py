@@ -126,6 +126,20 @@ def test_methods_are_explained_with_their_options(fedtrip):
     assert max(map(cell_len, shown.splitlines())) <= 80
 
 
+def test_a_method_says_what_its_options_are_tuned_over(fedtrip):
+    shown = " ".join(fedtrip("list", "method", "fedprox").out.split())
+    assert "accepted: float ≥ 0; tuned over 0.001..1:log" in shown
+    listing = json.loads(fedtrip("methods", "--json").out)
+    assert listing["fedprox"]["ranges"] == {"mu": "0.001..1:log"}
+    for name, entry in listing.items():
+        declared = METHOD.find(name).ranges
+        assert entry["ranges"] == {option: str(values) for option, values in declared.items()}
+        assert set(declared) <= {option["name"] for option in entry["options"]}, f"{name}: not all are shown"
+    assert listing["fedavg"]["ranges"] == {}
+    assert "tuned over" not in fedtrip("list", "method", "fedavg").out
+    assert "tuned over" not in fedtrip("list", "optimizer").out
+
+
 def test_data_sets(fedtrip):
     shown = fedtrip("datasets").out
     listing = json.loads(fedtrip("datasets", "--json").out)

@@ -148,6 +148,26 @@ def test_the_means_are_those_of_the_report(chromium: Browser, tmp_path: Path) ->
                 assert curve["line"]["dash"] == variant["dash"]
 
 
+def test_the_chips_have_the_looks_of_the_curves_also_when_these_change(chromium: Browser, tmp_path, write_run) -> None:
+    chips = "return [...document.querySelectorAll('.chips line')].map((l) => l.getAttribute('stroke'))"
+    dashes = "return [...document.querySelectorAll('.chips line')].map((l) => l.getAttribute('stroke-dasharray'))"
+
+    def looks() -> list[str]:
+        return [curve["line"]["color"] for curve in chromium.run(DATA)]
+
+    write_run(tmp_path / "a", [0.1, 0.2], {}, method="fedavg")
+    write_run(tmp_path / "b", [0.1, 0.2], {}, method="fedavg", lr=0.5)
+    with watching(tmp_path) as server:
+        chromium.show(server.address)
+        before = looks()
+        assert chromium.run(chips) == before
+        write_run(tmp_path / "c", [0.1, 0.2], {}, method="fedtrip")  # the second FedAvg had its look
+        until(lambda: len(looks()) == 3)
+        assert looks()[1] != before[1] == looks()[2]
+        assert chromium.run(chips) == looks()
+        assert len(set(chromium.run(dashes))) > 1
+
+
 def test_a_run_under_way_counts_for_the_mean_up_to_its_last_round(chromium: Browser, tmp_path, write_run) -> None:
     write_run(tmp_path / "a", [0.2, 0.4, 0.6], {}, seed=0, rounds=3)
     write_run(tmp_path / "b", [0.4, 0.8], seed=1, rounds=3)

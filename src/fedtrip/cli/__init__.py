@@ -16,6 +16,7 @@ from fedtrip.cli.compare import compare
 from fedtrip.cli.console import err
 from fedtrip.cli.costs import costs
 from fedtrip.cli.doctor import doctor
+from fedtrip.cli.export import export
 from fedtrip.cli.near import meant_instead
 from fedtrip.cli.new_app import new_app
 from fedtrip.cli.partition import partition
@@ -50,6 +51,7 @@ for _command in (
     compare,
     tune,
     report,
+    export,
     watch,
     evaluate,
     partition,

@@ -11,10 +11,10 @@ from rich import box
 from rich.markdown import Markdown
 from rich.table import Table
 
+from fedtrip.api.progress import Live, refusals
 from fedtrip.cli import completion
 from fedtrip.cli.console import err, out, print_json
 from fedtrip.cli.options import DataDir, RayAddress, TrialEngine, absolute
-from fedtrip.cli.progress import Live, refusals
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.families import METHOD
 from fedtrip.files.atomic import check_parent_writable

@@ -246,6 +246,9 @@ class Family:
         return {**options, **behind_colon}
 
     def _unreadable(self, value: object) -> UserError:
+        if isinstance(value, type) and issubclass(value, Rule):
+            name = value.__name__
+            return UserError(f"{self.field} is the class {name}; accepted: an object of it, {name}(...)")
         accepted = f"{', '.join(self.forms())}, a table with a name and options, or your own as package.module:Class"
         return UserError(f"{self.field} is {shortened(repr(value))}; accepted: {accepted}")
 

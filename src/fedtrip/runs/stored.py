@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 from torch import nn
 
+from fedtrip.arguments import checked_arguments
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation, ModelSource, prepare
@@ -23,6 +25,7 @@ from fedtrip.runs.unfinished import check_finished
 from fedtrip.tasks.interface import ACCURACY, Goal
 
 
+@checked_arguments(leave=("data",), model="a torch module, or a function that makes one")
 def load_result(
     run_folder: Path | str,
     *,
@@ -45,7 +48,8 @@ def load_result(
         raise UserError(f"'{folder / METRICS}' is damaged: its rounds are not 1 to {len(records)}")
 
     def build() -> nn.Module:
-        return stored_federation(folder, experiment, model, data, data_dir, trust).module
+        # a copy: the trained parameters must not go into the module that the caller gave
+        return copy.deepcopy(stored_federation(folder, experiment, model, data, data_dir, trust).module)
 
     return Result(
         experiment=experiment,
@@ -55,6 +59,7 @@ def load_result(
         ended=summary.get("ended"),
         stopped=summary.get("stopped"),
         remark=summary.get("remark"),
+        method_label=summary.get("method_label"),
         gflops_per_round=summary.get("gflops_per_round"),
         acceleration=tuple(summary.get("acceleration", ())),
         kernels=summary.get("kernels"),
