@@ -51,7 +51,7 @@ class Eden(Codec):
     Departs from the paper: blocks, where it fills up the whole vector, to 131,072 numbers for the MLP's 79,510.
     """
 
-    title = "b bits a number after a random rotation, nearly unbiased; `eden:1` is DRIVE"
+    title = "b bits a number after a random rotation, nearly unbiased; eden:1 is DRIVE"
     parameter = "bits"
     coding, decoding = 17, 15
 

@@ -17,7 +17,7 @@ from fedtrip.codecs.interface import Codec
 class Int(Codec):
     """in blocks of β: σ = max|x|/L, L = 2^(b−1) − 1; q = ⌊x/σ + u⌋, clamped to ±L; x̂ = σ·q; ⌈bd/8⌉ + 4⌈d/β⌉ bytes"""
 
-    title = "b bits a number and a scale for each block, unbiased; also `int:BITS:BLOCK`"
+    title = "b bits a number and a scale for each block, unbiased; also int:BITS:BLOCK"
     parameter = "bits"
     second_parameter = "block"
     coding, decoding = 1, 1

@@ -36,7 +36,7 @@ class Qsgd(Codec):
     Departs from the paper: a code of fixed length in place of Elias', whose length depends on the data.
     """
 
-    title = "s levels between 0 and the norm, unbiased; also `qsgd:LEVELS:BUCKET`"
+    title = "s levels between 0 and the norm, unbiased; also qsgd:LEVELS:BUCKET"
     parameter = "levels"
     second_parameter = "bucket"
     coding, decoding = 2, 1
