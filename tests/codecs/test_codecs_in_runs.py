@@ -63,8 +63,8 @@ def test_all_numbers_are_the_uncoded_run_to_rounding(rule):
         fedtrip.run(whole.experiment("fedtrip").but(upload_codec=one), model=whole.module, data=whole.data, workers=1)
         for one in ("none", rule)
     )
-    for name, value in plain.model.items():
-        assert torch.allclose(coded.model[name], value, rtol=1e-5, atol=1e-6)
+    for name, value in plain.state.items():
+        assert torch.allclose(coded.state[name], value, rtol=1e-5, atol=1e-6)
 
 
 RESUMED = [

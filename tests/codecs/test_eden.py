@@ -95,11 +95,11 @@ def test_the_error_is_what_theory_gives_also_for_a_spiky_vector(bits):
 def test_it_is_nearly_right_in_the_mean():
     """Hadamard's matrix is no uniform rotation: of a cubed Gaussian vector of 256 some per cent stay."""
     x = vector(256, 1) ** 3
-    mean = torch.stack([there_and_back(made("eden:1"), x, number) for number in range(2000)]).double().mean(0)
+    mean = torch.stack([there_and_back(made("eden:1"), x, number) for number in range(1000)]).double().mean(0)
     assert float((mean - x).norm() / x.norm()) < 0.06
     gaussian = vector(256)
-    mean = torch.stack([there_and_back(made("eden:1"), gaussian, n) for n in range(2000)]).double().mean(0)
-    assert float((mean - gaussian).norm() / gaussian.norm()) < 0.03
+    mean = torch.stack([there_and_back(made("eden:1"), gaussian, n) for n in range(1000)]).double().mean(0)
+    assert float((mean - gaussian).norm() / gaussian.norm()) < 0.04
 
 
 def test_blocks_have_scales_of_their_own_and_the_last_is_filled_up():
