@@ -24,6 +24,7 @@ ORDER: dict[str, dict[str, str]] = {
         "Tasks": "tasks.md",
         "Evaluation": "evaluation.md",
         "Adapters on a frozen model": "lora.md",
+        "Fewer bytes": "codecs.md",
         "Choosing a method": "choosing.md",
         "Every method, measured": "evidence.md",
         "Tuning fairly": "tuning.md",

@@ -10,9 +10,8 @@ import torch
 
 from fedtrip import fixed_math
 from fedtrip.attacks._draws import draw
-from fedtrip.codecs.int8 import Int8
 from fedtrip.data.normalisation import measure
-from fedtrip.families import LR_SCHEDULE, SELECT
+from fedtrip.families import LR_SCHEDULE, SELECT, UPLOAD_CODEC
 from fedtrip.methods.fedtrip_auto import annealed_xi
 from fedtrip.models import MODELS, build_model, usual_samples
 from fedtrip.optimizers.sgd import Sgd
@@ -48,9 +47,11 @@ def measured(channels, kind):
     return measure(torch.from_numpy((values * 255).astype(np.uint8) if kind == "uint8" else values.astype(np.float32)))
 
 
-def coded():
+def coded(rule):
     vector = torch.from_numpy(normals(stream(1, "vector"), 5000).astype(np.float32))
-    return Int8().pack(vector, stream(1, "codec")).tolist()
+    codec = UPLOAD_CODEC.make(rule)
+    payload = codec.pack(vector, stream(1, "codec"))
+    return payload.tolist(), codec.unpack(payload, 5000, stream(1, "codec")).tolist()
 
 
 def everything():
@@ -65,7 +66,9 @@ def everything():
         **{f"selection {rule}": selections(rule) for rule in ("uniform", "weighted", "available:0.1")},
         "orders of batches": [permutation(stream(1, "batches", k), n).tolist() for k, n in enumerate((7, 600, 60_000))],
         "faults": [draw(1, t, client) for t in range(ROUNDS) for client in range(CLIENTS)],
-        "int8": coded(),
+        **{f"codec {rule}": coded(rule)
+           for rule in ("int8", "int4", "int:3:64", "qsgd:7:512", "sign", "topk:0.01", "randk:0.01", "eden:1",
+                        "eden:3")},
         "normals": normals(stream(1, "normals"), 20_000).tolist(),
         "gammas": gammas(stream(1, "gammas"), 1.5, 20_000).tolist(),
         **{f"initial {name}": state_sha256(build_model(name, *usual_samples(name), 1).state_dict()) for name in MODELS},

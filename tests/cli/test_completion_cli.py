@@ -46,8 +46,10 @@ def test_the_rules_of_every_family(field):
 
 def test_a_rule_that_needs_a_parameter_ends_with_a_colon():
     assert offered("run", "--upload-codec", last="to") == ["topk:"]
-    assert offered("compare", "--upload-codec", last="in") == ["int8"]
-    assert set(UPLOAD_CODEC.forms()) == {"none", "int8", "topk:SHARE"}
+    assert offered("compare", "--upload-codec", last="in") == ["int", "int4", "int8"]
+    assert UPLOAD_CODEC.forms() == [
+        "none", "eden:BITS", "int:BITS", "int4", "int8", "qsgd:LEVELS", "randk:SHARE", "sign", "topk:SHARE",
+    ]  # fmt: skip
 
 
 def test_methods_data_sets_and_models():

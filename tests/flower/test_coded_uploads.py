@@ -84,7 +84,7 @@ def same(one, other):
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-@pytest.mark.parametrize("codec", ["topk:0.1", "int8"])
+@pytest.mark.parametrize("codec", ["topk:0.1", "int8", "sign", "eden:2", "randk:0.1", "qsgd:7:512"])
 def test_a_payload_arrives_byte_for_byte(codec, tmp_path):
     federation = federation_of(upload_codec=codec)
     received = initial_state(federation, ClientStore()).server.model
@@ -105,6 +105,8 @@ def test_a_payload_arrives_byte_for_byte(codec, tmp_path):
     [
         {"method": "fedavg", "upload_codec": "topk:0.1", "combine": "median"},
         {"method": "scaffold", "upload_codec": "int8", "server_optimizer": "adam"},
+        {"method": "scaffold", "upload_codec": {"name": "eden:1", "feedback": True}},
+        {"method": "fedavg", "upload_codec": {"name": "randk:0.1", "feedback": True}},
         {"method": "fedtrip", "upload_codec": "topk:0.5", "combine": "trimmed:0.25", "keep_optimizer_state": True},
     ],
     ids=str,
@@ -146,3 +148,22 @@ def test_what_is_no_payload_is_refused_and_the_others_go_on(kind, tmp_path):
         assert list(record.refused) == [2]
         assert re.search(told, record.refused[2]), record.refused
     assert all(bool(torch.isfinite(vector.double()).all()) for vector in model.values())
+
+
+@pytest.mark.parametrize(
+    ("codec", "told"), [("eden:1", "a scale is nan"), ("sign", "a scale is nan"), ("qsgd:7", "a level is 8")]
+)
+def test_a_scale_or_a_level_that_cannot_be_is_refused_and_the_others_go_on(codec, told, tmp_path):
+    def craft(outcome):
+        payload = outcome.upload["w"].clone()
+        if codec == "qsgd:7":
+            payload[-1] = 255
+        else:
+            payload[:4] = 255
+        return replace(outcome, upload={**outcome.upload, "w": payload}) if outcome.client == 2 else outcome
+
+    federation = federation_of(method="fedavg", upload_codec=codec)
+    records, model = all_rounds(federation, engine_of(federation, NearGrid(tmp_path, craft)))
+    assert [list(record.refused) for record in records] == [[2]] * 3
+    assert all(record.refused[2].startswith(f"'w': {told}") for record in records)
+    assert bool(torch.isfinite(model["w"]).all())

@@ -26,7 +26,7 @@ from fedtrip.vectors import state_sha256
 SIZE, CLIENTS, ROUNDS = 1003, 5, 4
 SAMPLES, FEATURES, CLASSES, UNITS = 9, 37, 11, 13
 PARAMETERS = {
-    "topk": "topk:0.1", "trimmed": "trimmed:0.25", "krum": "krum:0", "multikrum": "multikrum:0:2",
+    "topk": "topk:0.1", "randk": "randk:0.1", "trimmed": "trimmed:0.25", "krum": "krum:0", "multikrum": "multikrum:0:2",
     "centered": "centered:0.5:2", "clip": "clip:0.5",
 }  # fmt: skip
 STUDY = [
@@ -41,6 +41,8 @@ RULES = {
     "method fedspeed, mixed": {"method": "fedspeed", "gamma": 0.4},
     **{f"combine {name}": {"combine": PARAMETERS.get(name, name)} for name in COMBINE.names()},
     **{f"codec {name}": {"codec": PARAMETERS.get(name, name)} for name in UPLOAD_CODEC.names()},
+    "codec eden, 4 bits": {"codec": {"name": "eden:4", "feedback": True}},
+    "codec qsgd, buckets": {"codec": "qsgd:5:64"},
     **{f"server {name}": {"server_optimizer": name} for name in SERVER_OPTIMIZER.names()},
 }
 

@@ -77,6 +77,9 @@ def reference_runs() -> dict[str, ReferenceRun]:
         },
         "topk, adam on the server": {"upload_codec": "topk:0.1", "server_optimizer": "adam"},
         "int8, momentum on the server": {"upload_codec": "int8", "server_optimizer": "momentum"},
+        "eden with feedback": {"upload_codec": {"name": "eden:2", "feedback": True}},
+        "qsgd in buckets": {"upload_codec": "qsgd:7:512"},
+        "sign": {"upload_codec": "sign"},
         "median, weighted selection": {"combine": "median", "select": "weighted", "partition": "orthogonal:2"},
         "trimmed mean, yogi on the server": {"combine": "trimmed:0.34", "server_optimizer": "yogi", "partition": "iid"},
     }  # fmt: skip

@@ -8,6 +8,9 @@ vector of exactly the codec's length. With error feedback the client adds what t
 
 so that in the sum over rounds nothing is lost. The residual e is kept as the client's memory is: a client whose upload
 was refused or lost keeps the older one.
+
+What is not finite must not become finite on the way: `unpack` gives something that is not finite either, or raises
+`ValueError`. Both are refused by the server, and so is every payload that `pack` cannot have made.
 """
 
 from __future__ import annotations
@@ -36,6 +39,10 @@ class Codec(Rule):
 
     is_identity: ClassVar[bool] = False
     """Whether uploads travel as they are."""
+    coding: ClassVar[int] = 0
+    """Multiply-adds of `pack` for each number of a vector; comparisons and draws do not count."""
+    decoding: ClassVar[int] = 0
+    """Multiply-adds of `unpack` for each number of a vector."""
 
     @property
     def keeps_error(self) -> bool:
@@ -66,12 +73,25 @@ class Codec(Rule):
                 x = x + kept[name]
             payload[name] = self.pack(x, stream_of(name))
             if self.keeps_error:
-                residuals[name] = x - self.unpack(payload[name], x.numel(), stream_of(name))
+                try:
+                    residuals[name] = x - self.unpack(payload[name], x.numel(), stream_of(name))
+                except ValueError:  # what cannot be decoded here, the server refuses: the older residual stays
+                    continue
         return payload, residuals
 
     def kept_bytes(self, upload: Mapping[str, Tensor]) -> int:
         """Bytes of the residuals, in float32, that a client keeps of such uploads."""
-        return sum(4 * upload[name].numel() for name in filter(_is_coded(upload), upload)) if self.keeps_error else 0
+        return 4 * _coded_numbers(upload) if self.keeps_error else 0
+
+    def client_operations(self, upload: Mapping[str, Tensor]) -> int:
+        """Multiply-adds of encoding such an upload: the difference Δ and `pack`; with error feedback also `unpack`,
+        and adding and taking the residual."""
+        each = 1 + self.coding + (2 + self.decoding if self.keeps_error else 0)
+        return 0 if self.is_identity else each * _coded_numbers(upload)
+
+    def server_operations(self, upload: Mapping[str, Tensor]) -> int:
+        """Multiply-adds of decoding such an upload: `unpack`, and adding what the client received."""
+        return 0 if self.is_identity else (1 + self.decoding) * _coded_numbers(upload)
 
     def decode(
         self, payload: Vectors, reference: Mapping[str, Tensor], expected: Vectors, stream_of: StreamOf
@@ -83,9 +103,17 @@ class Codec(Rule):
             if coded.dtype != torch.uint8 or coded.shape != (self.length(d),):
                 told = f"{tuple(coded.shape)} of {coded.dtype}"
                 raise ValueError(f"'{name}' is {told} instead of {self.length(d)} bytes")
-            difference = self.unpack(coded, d, stream_of(name)).reshape(expected[name].shape)
+            try:
+                difference = self.unpack(coded, d, stream_of(name)).reshape(expected[name].shape)
+            except ValueError as problem:
+                raise ValueError(f"'{name}': {problem}") from None
             upload[name] = reference[name] + difference if name in reference else difference
         return upload
+
+
+def _coded_numbers(like: Mapping[str, Tensor]) -> int:
+    """Numbers of all vectors that are coded."""
+    return sum(like[name].numel() for name in filter(_is_coded(like), like))
 
 
 def _is_coded(like: Mapping[str, Tensor]) -> Callable[[str], bool]:

@@ -142,6 +142,7 @@ class Turn:
             self._refused[client] = outcome.problem
             return None
         self._macs += sum(vector.numel() for vector in expected.values())  # its averaging
+        self._macs += rules.upload_codec.server_operations(expected)
         try:
             streams = codec_streams(experiment.seed, self._t, client, exchange)
             upload = rules.upload_codec.decode(outcome.upload, self._received, expected, streams)

@@ -268,10 +268,10 @@ def perform(
     reply = method.client(received, memory, local)
     upload = travelling.cut(reply.upload) if travelling else reply.upload
     personal = travelling.personal(reply.upload) if travelling and "w" in reply.upload else memory.personal
-    streams = codec_streams(local.settings.seed, job.round, job.client, job.exchange)
-    payload, residuals = local.settings.codec.encode(upload, job.received, memory.codec, streams)
+    streams, codec = codec_streams(local.settings.seed, job.round, job.client, job.exchange), local.settings.codec
+    payload, residuals = codec.encode(upload, job.received, memory.codec, streams)
     kept = Memory(reply.keep, job.round, local.optimizer_state, residuals, personal)
-    return Outcome(job.client, len(local.labels), payload, kept, local.macs)
+    return Outcome(job.client, len(local.labels), payload, kept, local.macs + codec.client_operations(upload))
 
 
 def personalised(
