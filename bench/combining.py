@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import torch
 
 from bench.turns import Work, interleaved
+from fedtrip.combining.interface import Plan
 from fedtrip.families import COMBINE
 from fedtrip.methods.fedavg import FedAvg
 from fedtrip.methods.interface import Upload
@@ -23,7 +24,7 @@ from fedtrip.rounds.tally import Tally
 SIZES = ((10, 79_510), (50, 79_510), (10, 1_000_000), (50, 1_000_000), (10, 11_000_000))
 """|S| and |w|: the paper's MLP, a million, a ResNet-18."""
 QUICK = ((5, 1_000),)
-RULES = ("mean", "median", "trimmed:0.2", "geometric", "krum:1", "multikrum:1", "clip", "centered")
+RULES = ("mean", "median", "trimmed:0.2", "geometric", "krum:1", "multikrum:1", "clip", "centered", "private:0.01")
 TURNS = 7
 
 
@@ -40,10 +41,11 @@ def works(clients: int, numbers: int) -> dict[str, Work]:
 
 def combined(rule: str, received: dict[str, torch.Tensor], uploads: Sequence[Upload]) -> torch.Tensor:
     """What the server makes of the uploads."""
-    tally = Tally(FedAvg(), COMBINE.make(rule), received, received, keep_all=False)
+    combine = COMBINE.make(rule).as_planned(Plan(10 * len(uploads), len(uploads), rounds=1))
+    tally = Tally(FedAvg(), combine, received, received, keep_all=False)
     for upload in uploads:
         tally.add(upload)
-    return tally.combined({}, stream(0, "combining"))[0].mean("w")
+    return tally.combined(combine.start(received), stream(0, "combining"))[0].mean("w")
 
 
 def main() -> None:

@@ -263,11 +263,11 @@ def test_epsilon_in_place_of_noise():
 
 def test_a_round_without_clients_adds_noise_alone():
     result = run(experiment(per_round=1, rounds=12))
-    empty = [record for record in result.records if not record.clients]
+    empty = [record for record in result.records[1:-1] if not record.clients]
     assert empty, "seed 0 has none: take another"
     assert not any(record.unchanged for record in empty)
     digests = [run(experiment(per_round=1, rounds=rounds)).model_sha256 for rounds in (empty[0].round, 12)]
-    before = run(experiment(per_round=1, rounds=max(empty[0].round - 1, 1))).model_sha256
+    before = run(experiment(per_round=1, rounds=empty[0].round - 1)).model_sha256
     assert len({*digests, before}) == 3
 
 

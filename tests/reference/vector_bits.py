@@ -28,6 +28,7 @@ SAMPLES, FEATURES, CLASSES, UNITS = 9, 37, 11, 13
 PARAMETERS = {
     "topk": "topk:0.1", "randk": "randk:0.1", "trimmed": "trimmed:0.25", "krum": "krum:0", "multikrum": "multikrum:0:2",
     "centered": "centered:0.5:2", "clip": "clip:0.5",
+    "private": {"name": "private:0.5", "clip": 0.5, "adaptive": True, "bit_noise": 2.0, "planned": 5},
 }  # fmt: skip
 STUDY = [
     f"fedtrip.paper.study_rules:{name}"
@@ -117,7 +118,7 @@ def played(method="fedavg", combine="mean", codec="none", server_optimizer="none
     method = make_method(method, options, model="mlp", dataset="mnist")
     combine, codec = COMBINE.make(combine), UPLOAD_CODEC.make(codec)
     step, w = SERVER_OPTIMIZER.make(server_optimizer), numbers(0)
-    state, memories, combining = step.start(w), {}, {}
+    state, memories, combining = step.start(w), {}, combine.start({"w": w})
     server = Server(model={"w": w}, state=method.start(w), clients=CLIENTS, lr=0.05)
     for t in range(1, ROUNDS + 1):
         before = server.w.double()
@@ -133,7 +134,7 @@ def played(method="fedavg", combine="mean", codec="none", server_optimizer="none
                 payload, lost = codec.encode(reply.upload, received, memory.codec, streams)
                 memories[k] = Memory(reply.keep, t, codec=lost)
                 tally.add(Upload(k, 10 + k, codec.decode(payload, received, expected, streams)))
-            uploads, _, combining = tally.combined(combining, None)
+            uploads, _, combining = tally.combined(combining, _stream(t, exchange, "combining"))
             server = method.aggregate(server, uploads)
         w, state = step(before, server.w.double(), state)
         server = server.updated(w=w)

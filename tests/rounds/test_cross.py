@@ -16,8 +16,9 @@ from fedtrip.experiment.rules import make_rules
 from fedtrip.families import COMBINE, METHOD, SELECT, SERVER_OPTIMIZER, UPLOAD_CODEC
 
 PARAMETERS = {
-    "topk": "topk:0.1", "randk": "randk:0.1", "int": "int:4:16", "trimmed": "trimmed:0.25", "available": "available:0.6", "krum": "krum:0",
-    "multikrum": "multikrum:0:2", "clip": "clip:0.1", "centered": "centered:0.1:2",
+    "topk": "topk:0.1", "randk": "randk:0.1", "int": "int:4:16", "available": "available:0.9",
+    "trimmed": "trimmed:0.25", "krum": "krum:0", "multikrum": "multikrum:0:2", "clip": "clip:0.1",
+    "centered": "centered:0.1:2",
 }  # fmt: skip
 FAMILIES = (METHOD, UPLOAD_CODEC, COMBINE, SERVER_OPTIMIZER, SELECT)
 RULES = {family.field: [PARAMETERS.get(name, name) for name in family.names()] for family in FAMILIES}
@@ -137,8 +138,9 @@ def check(row):
     result = run(experiment(**row))
     assert result.ended is None, row
     for record in result.records:
-        assert not record.refused, row
-        assert row["select"] == "poisson" or 1 <= len(record.clients) <= PER_ROUND
+        few = row["select"] == "poisson"  # as many as come; Krum may need more
+        assert few or not record.refused, row
+        assert few or 1 <= len(record.clients) <= PER_ROUND
         assert record.accuracy is not None
         codec = name_of(row["upload_codec"])
         vectors = sum(coded_bytes(codec, d) for d in UPLOADED.get(row["method"], [W]))
