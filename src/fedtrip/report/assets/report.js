@@ -33,6 +33,7 @@
       height: (more.title ? 90 : 60) + 38 * Math.max(labels.length, 1), hovermode: "closest",
       xaxis: more,
       yaxis: { type: "category", categoryorder: "array", categoryarray: labels.map(plain), showgrid: false,
+               range: [-0.6, Math.max(labels.length, 1) - 0.4], // Plotly leaves the more room the more rows there are
                tickvals: labels.map(plain), ticktext: labels.map(wrapped),
                tickfont: { color: style("--text") } },
     }];
