@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tools import robustness, robustness_page
-from tools.robustness import ATTACKS, CLIENTS, RULES, SETTINGS, SHARE, experiment, key, stored
+from tools.robustness import ATTACKS, CLIENTS, PARTITIONS, RULES, SETTINGS, SHARE, experiment, key, stored
 
 from fedtrip.families import ATTACK, COMBINE
 
@@ -46,3 +46,31 @@ def test_a_cell_is_accuracy_and_paired_difference() -> None:
     low, high = table.interval("krum", "alie")
     assert low < table.difference("krum", "alie") < high
     assert f"{100 * sum(other) / 10:.1f} (" in table.text("krum", "alie")
+
+
+def success(table: robustness_page.Table, rule: str) -> float:
+    values = table.cell(rule, "backdoor")["attack_success"]
+    return sum(values) / len(values)
+
+
+def test_what_the_page_says_in_words_is_so() -> None:
+    alike, some, much = (robustness_page.Table("digits", partition) for partition in PARTITIONS)
+    looking = robustness_page.LOOKING
+    for table in (alike, some, much):
+        assert table.accuracy("mean", "signflip") < 15
+    for rule in looking:
+        assert abs(alike.difference(rule, "none")) < 0.5
+        assert all(alike.difference(rule, attack) > -1.5 for attack in ATTACKS)
+        assert all(table.difference(rule, "none") < 0 for table in (some, much))
+    for rule in ("krum", "median", "trimmed", "multikrum"):
+        assert all(table.is_sure(rule, "none") for table in (some, much)), rule
+    assert min(looking, key=lambda rule: much.difference(rule, "none")) == "krum"
+    assert max(looking, key=lambda rule: much.difference(rule, "none")) == "geometric"
+    for rule in ("krum", "median"):
+        assert some.difference(rule, "ipm") < 2 * some.difference("mean", "ipm") < 0
+    assert all(success(alike, rule) > 0.9 for rule in ("mean", "clip", "centered"))
+    assert abs(alike.difference("mean", "backdoor")) < 0.5
+    kept_out = {rule for rule in RULES if success(much, rule) < 0.2}
+    assert kept_out == {"krum", "multikrum"}
+    best = {max(RULES, key=lambda rule: some.accuracy(rule, attack)) for attack in ATTACKS if attack != "none"}
+    assert len(best) > 1
