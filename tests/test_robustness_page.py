@@ -59,18 +59,17 @@ def test_what_the_page_says_in_words_is_so() -> None:
     for table in (alike, some, much):
         assert table.accuracy("mean", "signflip") < 15
     for rule in looking:
-        assert abs(alike.difference(rule, "none")) < 0.5
+        assert not alike.is_sure(rule, "none")
         assert all(alike.difference(rule, attack) > -1.5 for attack in ATTACKS)
-        assert all(table.difference(rule, "none") < 0 for table in (some, much))
-    for rule in ("krum", "median", "trimmed", "multikrum"):
-        assert all(table.is_sure(rule, "none") for table in (some, much)), rule
-    assert min(looking, key=lambda rule: much.difference(rule, "none")) == "krum"
-    assert max(looking, key=lambda rule: much.difference(rule, "none")) == "geometric"
-    for rule in ("krum", "median"):
+        assert much.is_sure(rule, "none")
+        assert some.is_sure(rule, "none") == (rule in ("krum", "multikrum"))
+        assert max(some.difference(rule, "none"), much.difference(rule, "none")) < 0
+    assert much.accuracy("multikrum", "signflip") > much.accuracy("multikrum", "none") + 2
+    for rule in looking:
         assert some.difference(rule, "ipm") < 2 * some.difference("mean", "ipm") < 0
     assert all(success(alike, rule) > 0.9 for rule in ("mean", "clip", "centered"))
-    assert abs(alike.difference("mean", "backdoor")) < 0.5
-    kept_out = {rule for rule in RULES if success(much, rule) < 0.2}
-    assert kept_out == {"krum", "multikrum"}
+    assert not any(table.is_sure("mean", "backdoor") for table in (alike, some, much))
+    assert all(success(table, "mean") > 0.99 for table in (alike, some, much))
+    assert {rule for rule in RULES if success(much, rule) < 0.2} == {"krum", "multikrum"}
     best = {max(RULES, key=lambda rule: some.accuracy(rule, attack)) for attack in ATTACKS if attack != "none"}
     assert len(best) > 1
