@@ -51,8 +51,8 @@ SETTINGS = {
     "digits": Setting("digits, MLP", 10, {"rounds": 40}, tuple(RULES), tuple(ATTACKS)),
     "fmnist": Setting(
         "FMNIST, CNN",
-        10,
-        {"dataset": "fmnist", "model": "cnn", "rounds": 15, "eval_every": 5},
+        5,
+        {"dataset": "fashion-mnist", "model": "cnn", "rounds": 15},
         ("mean", "median", "geometric", "multikrum"),
         ("none", "signflip", "alie", "backdoor"),
         workers=None,

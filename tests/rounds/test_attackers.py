@@ -148,8 +148,12 @@ def test_what_attackers_send_goes_through_the_codec():
 
 
 def test_a_lie_that_is_not_finite_is_refused_and_the_attacker_keeps_its_memory():
-    for attack in ("signflip:0.4:1e300", "ipm:0.4:1e300"):
-        federation, _, _, done = round_of(attack, "fedtrip")
+    for attack, codec in (
+        ("signflip:0.4:1e300", "none"),
+        ("ipm:0.4:1e300", "none"),
+        ("signflip:0.4:1e300", "topk:0.5"),
+    ):
+        federation, _, _, done = round_of(attack, "fedtrip", upload_codec=codec)
         assert done.record.refused == dict.fromkeys(sorted(federation.attackers), "'w' is not finite")
         assert done.memories.keys() == set(range(5)) - federation.attackers
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fedtrip.attacks.interface import View
+from fedtrip.codecs.interface import StreamOf
 from fedtrip.experiment.federation import Federation
 from fedtrip.methods.interface import Upload
 from fedtrip.randomness import stream
@@ -71,10 +72,16 @@ class Attackers:
         (own,) = self._differences([upload])
         made = rules.attack.crafted(own, view, stream(seed, "attack", *keys))
         w = (self._reference() + made).to(upload["w"].dtype)
-        streams = codec_streams(seed, *keys)
-        payload, _ = rules.upload_codec.encode({"w": w}, self.received, {}, streams)
-        decoded = rules.upload_codec.decode(payload, self.received, {"w": self.expected["w"]}, streams)
-        return replace(upload, vectors={**upload.vectors, "w": decoded["w"]})
+        return replace(upload, vectors={**upload.vectors, "w": self._through_codec(w, codec_streams(seed, *keys))})
+
+    def _through_codec(self, w: Tensor, streams: StreamOf) -> Tensor:
+        """What the server decodes of it; not a number where the codec cannot carry it, so that it is refused."""
+        codec = self.federation.rules.upload_codec
+        try:
+            payload, _ = codec.encode({"w": w}, self.received, {}, streams)
+            return codec.decode(payload, self.received, {"w": self.expected["w"]}, streams)["w"]
+        except ValueError:
+            return torch.full_like(w, torch.nan)
 
     def _differences(self, uploads: Sequence[Upload]) -> Tensor:
         """Δ of `w`, a row for each upload, in float64."""
