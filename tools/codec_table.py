@@ -98,8 +98,9 @@ def measure(seeds: Sequence[int], setting: dict[str, Any], out: Path) -> None:
         )
         for seed in seeds
         for _, _, variant in variants(setting)
+        if not (run_folder(out, variant, seed) / SUMMARY).exists()
     ]
-    for done, trial in enumerate(run_trials(trials, workers=None, on_round=None), 1):
+    for done, trial in enumerate(run_trials(trials, workers=None, on_round=None) if trials else (), 1):
         print(f"{done}/{len(trials)} {trial.name}", flush=True)
 
 
