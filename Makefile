@@ -47,7 +47,7 @@ test: lint $(NATIVE)  ## everything but what needs minutes
 test-slow: .venv/ready $(NATIVE)  ## what needs minutes
 	$(BIN)/pytest -n $(CORES) --dist loadfile -m slow
 
-cross: .venv/ready $(NATIVE)  ## every combination of method, codec, combining, server optimizer and selection
+cross: .venv/ready $(NATIVE)  ## every combination of rules, and kills at every moment for every method that keeps something
 	$(BIN)/pytest -n $(CORES) --dist worksteal -m cross
 
 bench: .venv/ready $(NATIVE)  ## speed against a plain PyTorch loop and sgemm, more than an hour; writes bench/README.md

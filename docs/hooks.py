@@ -13,7 +13,12 @@ ROOT = Path(__file__).parent.parent
 FROM_ROOT = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Pages that lie beside the code, and what they are called here."""
 ORDER: dict[str, dict[str, str]] = {
-    "Start": {"Overview": "index.md", "Five minutes": "start.md", "The report": "report.md"},
+    "Start": {
+        "Overview": "index.md",
+        "Five minutes": "start.md",
+        "A notebook": "notebook.md",
+        "The report": "report.md",
+    },
     "Use it": {
         "Your own model and data": "own-model-and-data.md",
         "Tasks": "tasks.md",
@@ -48,6 +53,7 @@ ORDER: dict[str, dict[str, str]] = {
     },
     "The project": {"Contributing": "contributing.md", "Changelog": "changelog.md"},
 }
+FETCHED = "https://unpkg.com/iframe-worker/shim"
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)|(!\[[^\]]*\])\(([^)\s]+)\)")
 
 
@@ -71,6 +77,12 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     folder = "" if page.file.src_uri in FROM_ROOT.values() else "docs"
     parts = re.split(r"(^```.*?^```$)", markdown, flags=re.MULTILINE | re.DOTALL)
     return "".join(part if part.startswith("```") else LINK.sub(lambda m: _link(m, folder), part) for part in parts)
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Searching from files needs a small script, which the theme would fetch: here it lies with the pages."""
+    above = "../" * page.url.count("/")
+    return output.replace(FETCHED, f"{above}assets/iframe-worker/shim.js")
 
 
 def _link(match: re.Match[str], folder: str) -> str:

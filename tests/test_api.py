@@ -172,6 +172,15 @@ def test_the_users_module_stays_as_it_was(blobs, batch_norm_model):
     assert any(not torch.equal(value, before[name]) for name, value in trained.state_dict().items())
 
 
+def test_a_module_given_to_a_stored_run_stays_as_it_was(blobs, batch_norm_model, tmp_path):
+    before = {name: value.clone() for name, value in batch_norm_model.state_dict().items()}
+    trained = fedtrip.run(Experiment(**SMALL), data=blobs, model=batch_norm_model, out=tmp_path / "run", workers=1)
+    stored = fedtrip.load_result(tmp_path / "run", data=blobs, model=batch_norm_model)
+    for _ in range(2):  # it can be asked for again
+        assert torch.equal(stored.module[0].weight, trained.module[0].weight)
+    assert all(torch.equal(value, before[name]) for name, value in batch_norm_model.state_dict().items())
+
+
 def test_a_function_that_makes_the_model_gives_it_the_seeds_weights(blobs):
     def make():
         return nn.Linear(6, 3)

@@ -186,8 +186,8 @@ def test_a_name_that_is_no_unicode_is_told_too(fedtrip, here):
 
 
 def test_what_is_printed_and_shown_holds_no_control_characters(capsys):
+    from fedtrip.api.progress import Live, refusals
     from fedtrip.cli.console import err, out, print_json
-    from fedtrip.cli.progress import Live, refusals
 
     record = RoundRecord(1, {}, (0,), 0, 0, 0, 0.1, refused={0: f"{EVIL}\nsecond line"})
     out.print(EVIL, markup=False)

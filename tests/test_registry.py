@@ -57,7 +57,7 @@ def test_what_is_complete_is_read_back_as_the_same_rule():
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("tpk", ["upload_codec 'tpk' is unknown", "did you mean 'topk'"]),
+        ("tpk", ["upload_codec 'tpk' is unknown", "did you mean 'topk:SHARE'"]),
         ("topk", ["upload_codec 'topk' needs the option 'share'; accepted: topk:SHARE"]),
         ("topk:2", ["option 'share' is 2", "less than or equal to 1"]),
         ("randk", ["upload_codec 'randk' needs the option 'share'; accepted: randk:SHARE"]),

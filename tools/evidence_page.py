@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from fedtrip.comparison.tables import interval, markdown_row
 from fedtrip.comparison.tuning_page import in_a_line
 from fedtrip.figures.drawing import STYLE, save_figure
-from fedtrip.figures.palette import COLOURS, look
+from fedtrip.figures.palette import COLOURS, looks
 from fedtrip.files.atomic import write_text
 from fedtrip.statistics import Ratio, holm
 from tools.evidence import ROOT, SETTINGS, STORED, TRIALS, TUNED
@@ -287,9 +287,9 @@ def draw_curves(setting: str) -> Figure:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7.2, 3.8), layout="constrained")
         axes = figure.add_subplot()
-        for number, name in enumerate(SHOWN):
-            curve, (colour, style) = curves[name], look(number)
-            axes.plot(curve["round"], curve["mean"], style, color=colour, label=name, linewidth=1.7)
+        for name, (colour, style) in looks({name: name for name in SHOWN}).items():
+            curve = curves[name]
+            axes.plot(curve["round"], curve["mean"], linestyle=style, color=colour, label=name, linewidth=1.7)
             if name in ("fedtrip-auto", "fedavg"):
                 axes.fill_between(curve["round"], curve["low"], curve["high"], color=colour, alpha=0.12, linewidth=0)
         axes.axhline(0.9, color="0.35", linestyle=":", linewidth=1)

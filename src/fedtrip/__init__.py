@@ -123,3 +123,8 @@ def __getattr__(name: str) -> Any:
     if name not in _PLACE_OF:
         raise AttributeError(f"module 'fedtrip' has no attribute {name!r}")
     return getattr(importlib.import_module(_PLACE_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    """What one may use, before any of it is imported."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
+from fedtrip.synonyms import meant
+
 
 class StopRun(Exception):
     """Raised by an `on_round` that has seen enough: the run ends with this round, and its result is returned."""
@@ -17,13 +19,13 @@ class UserError(ValueError):
 def unknown_name(
     kind: str, value: str, accepted: Iterable[str], also: str = "", forms: Mapping[str, str] | None = None
 ) -> UserError:
-    """An unknown name, with the nearest known one as a suggestion: `method 'fedtrp' is unknown; did you mean …`.
+    """An unknown name, with the nearest known one, in meaning or else in letters: `… is unknown; did you mean …`.
 
     `forms` says how some of the names are written in full, such as `topk:SHARE`.
     """
     known = sorted(accepted)
-    near = difflib.get_close_matches(value, known, n=1, cutoff=0.5)
-    suggestion = f" did you mean '{near[0]}'?" if near else ""
+    near = [name] if (name := meant(kind, value, known)) else difflib.get_close_matches(value, known, n=1, cutoff=0.5)
+    suggestion = f" did you mean '{(forms or {}).get(near[0], near[0])}'?" if near else ""
     written = ((forms or {}).get(name, name) for name in known)
     alternatives = ", ".join(written) + (f", or {also}" if also else "")
     return UserError(f"{kind} '{value}' is unknown;{suggestion} accepted: {alternatives}")

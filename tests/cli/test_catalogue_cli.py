@@ -91,7 +91,7 @@ def test_a_rule_of_ones_own_is_explained_by_its_place(fedtrip, here):
     ("words", "told"),
     [
         (["codec"], "family 'codec' is unknown; did you mean 'codecs'?"),
-        (["upload_codec", "tpk"], "upload_codec 'tpk' is unknown; did you mean 'topk'?"),
+        (["upload_codec", "tpk"], "upload_codec 'tpk' is unknown; did you mean 'topk:SHARE'?"),
         (["model", "cn"], "model 'cn' is unknown; did you mean 'cnn'?"),
         (["dataset", "digts"], "data set 'digts' is unknown; did you mean 'digits'?"),
     ],
@@ -124,6 +124,20 @@ def test_methods_are_explained_with_their_options(fedtrip):
     assert {option["name"] for option in listing["fedtrip"]["options"]} == {"mu"}
     assert listing["slowmo"]["momentum"] == 0.0
     assert max(map(cell_len, shown.splitlines())) <= 80
+
+
+def test_a_method_says_what_its_options_are_tuned_over(fedtrip):
+    shown = " ".join(fedtrip("list", "method", "fedprox").out.split())
+    assert "accepted: float ≥ 0; tuned over 0.001..1:log" in shown
+    listing = json.loads(fedtrip("methods", "--json").out)
+    assert listing["fedprox"]["ranges"] == {"mu": "0.001..1:log"}
+    for name, entry in listing.items():
+        declared = METHOD.find(name).ranges
+        assert entry["ranges"] == {option: str(values) for option, values in declared.items()}
+        assert set(declared) <= {option["name"] for option in entry["options"]}, f"{name}: not all are shown"
+    assert listing["fedavg"]["ranges"] == {}
+    assert "tuned over" not in fedtrip("list", "method", "fedavg").out
+    assert "tuned over" not in fedtrip("list", "optimizer").out
 
 
 def test_data_sets(fedtrip):

@@ -29,7 +29,7 @@ def test_a_table_of_at_most_80_columns(fedtrip, here):
         "--workers", 1, "--out", "cmp",
     )  # fmt: skip
     assert ended.code == 0
-    *table, _, _, _ = ended.out.rstrip().splitlines()  # the last three are paths, of any length
+    *table, _, _, _, _ = ended.out.rstrip().splitlines()  # the last four are paths, of any length
     assert max(map(len, table)) <= 80
     for part in ("digits, mlp, dirichlet:0.5, 2 trials", "mu=0.1", "mu=0.4", "fedavg", "slowmo", "to 20%", "[95 %]"):
         assert part in ended.out
@@ -83,7 +83,7 @@ def test_a_diverged_run_is_told_and_counted(fedtrip):
         "compare", *SMALL, "--target", 1.0, "--rounds", 40, "--local-epochs", 5, "--methods", "fedtrip", "--trials", 1,
         "--workers", 1, "-q", "--set", "fedtrip.mu=500",
     )  # fmt: skip
-    assert "ended early: fedtrip, seed 0: round" in ended.err
+    assert "ended early: fedtrip mu=500, seed 0: round" in ended.err
     assert ">40.0" in ended.out
 
 

@@ -1,6 +1,7 @@
 """The table on a terminal: names are whole, and what does not fit is left out whole and named."""
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -36,6 +37,17 @@ def test_the_least_telling_columns_go_first_and_are_named():
     assert "personal: under each client's own model." in narrow
     assert "speed-up" in narrowest.split("Mean ±")[0]
     assert "personal client mean %" in narrowest.split("Left out")[1]
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_a_long_label_goes_on_in_the_next_line_and_leaves_room_for_the_numbers(width):
+    label = "Ours, with the push that follows from the mean participation of a client"
+    lines = printed(width, ["fedavg", label, "fedprox"]).splitlines()
+    first = next(number for number, line in enumerate(lines) if "Ours, with" in line)
+    assert " ".join(re.split(r"\s{2,}", line.strip())[0] for line in lines[first : first + 3]) == label
+    assert "1.25× [1.10, 1.42]" in lines[first]
+    assert "96.00±1.00" in lines[first]
+    assert max(map(len, lines)) <= width
 
 
 def test_a_name_that_is_wider_than_the_terminal_is_folded_not_cut():

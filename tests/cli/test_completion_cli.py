@@ -8,6 +8,7 @@ import pytest
 
 from fedtrip.data.catalog import KNOWN_SETS
 from fedtrip.families import FAMILIES, METHOD, UPLOAD_CODEC, model_names
+from fedtrip.registry import option_fields
 
 COMPLETE = """
 import sys
@@ -68,3 +69,53 @@ def test_families_and_their_rules():
 
 def test_what_may_be_set():
     assert offered("run", "--set", last="upload_c") == ["upload_codec.", "upload_codec="]
+    assert offered("compare", "--set", last="fedpr") == ["fedprox."]
+    assert "fedavg." not in offered("compare", "--set"), "it has no options"
+
+
+def test_the_options_of_a_method():
+    assert offered("run", "--set", last="fedtrip.") == ["fedtrip.mu="]
+    assert offered("compare", "--set", last="fedadam.b") == [
+        "fedadam.beta1=",
+        "fedadam.beta2=",
+        "fedadam.bias_correction=",
+    ]
+    assert offered("run", "--set", last="nobody.") == offered("run", "--set", last="partition.") == []
+
+
+def test_the_options_of_the_rule_that_was_typed():
+    assert offered("run", "--set", last="method.") == ["method.mu="], "of the default"
+    assert offered("run", "--method", "slowmo", "--set", last="method.") == ["method.alpha=", "method.beta="]
+    compared = offered("compare", "--methods", "slowmo,feddyn,moon", "--set", last="method.")
+    assert compared == ["method.alpha=", "method.beta=", "method.mu=", "method.tau="]
+    assert "method.lam=" in offered("compare", "--methods", "all", "--set", last="method.")
+    assert offered("run", "--optimizer", "adam", "--set", last="optimizer.beta") == [
+        "optimizer.beta1=",
+        "optimizer.beta2=",
+    ]
+    assert offered("run", "--upload-codec", "topk:0.1", "--set", last="upload_codec.f") == ["upload_codec.feedback="]
+
+
+def test_the_entries_of_reproduce():
+    from fedtrip.paper.registry import ENTRIES
+
+    assert offered("reproduce") == [*ENTRIES, "all"]
+    assert offered("reproduce", "table4", last="fig") == ["fig2", "fig4", "fig5", "fig6", "fig7"]
+    assert offered("reproduce", "table4", "--methods", last="fedtrip,moo") == ["fedtrip,moon"]
+
+
+def test_words_that_a_field_may_have():
+    assert offered("run", "--draw") == ["overlap", "nested", "disjoint"]
+    assert offered("run", "--compute", last="n") == ["native", "native-evaluation"]
+    assert offered("run", "--validation-at") == ["server", "clients"]
+    assert offered("compare", "--device") == ["cpu", "cuda", "mps"]
+    assert offered("data", "get", last="cif") == ["cifar-10", "cifar-100"]
+    assert offered("data", "verify", last="fash") == ["fashion-mnist"]
+
+
+@pytest.mark.parametrize("field", FAMILIES)
+def test_options_read_off_the_sources_are_those_of_the_classes(field):
+    family = FAMILIES[field]
+    for name in family.names():
+        assert list(family.options(name)) == [one.name for one in option_fields(family.find(name))], name
+    assert family.options("package.module:Class") == ()

@@ -90,7 +90,7 @@ def test_many_clients(fedtrip):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--out", "figure.pdf"), "--out 'figure.pdf' has an unknown ending; accepted: .png, .svg"),
+        (("--out", "figure.jpg"), "--out 'figure.jpg' has an unknown ending; accepted: .png, .pdf, .svg"),
         (("--out", "absent/figure.png"), "the folder 'absent' does not exist"),
         (("--dataset", "digit"), "data set 'digit' is unknown; did you mean 'digits'?"),
         (("--partition", "dirichlet"), "partition 'dirichlet' needs the option 'alpha'; accepted: dirichlet:ALPHA"),

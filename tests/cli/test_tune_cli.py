@@ -57,7 +57,7 @@ def test_json_is_the_file(fedtrip, here):
 
 def test_no_test_score_is_shown_before_the_verdict(fedtrip, here, monkeypatch):
     """The line of progress has validation scores while configurations are judged."""
-    from fedtrip.cli import progress
+    from fedtrip.api import progress
 
     notes = []
     monkeypatch.setattr(progress.Live, "advance", lambda _self, note, steps=1: notes.append((note, steps)))

@@ -30,12 +30,13 @@ def test_csv_and_json_have_every_column_also_one_that_is_not_shown():
     rows = [row()]
     record = json.loads(json.dumps(as_records(rows)))[0]
     assert list(record) == [
-        "variant", "method", "trials", "target", "rounds", "censored", "speedup", "final_accuracy", "gflops",
-        "megabytes", "gmacs", "client_megabytes", "device_seconds",
+        "variant", "method", "trials", "target", "rounds", "censored", "baseline", "speedup", "speedup_p_holm",
+        "final_accuracy", "gflops", "megabytes", "gmacs", "client_megabytes", "device_seconds",
     ]  # fmt: skip
     (line,) = csv.DictReader(io.StringIO(as_csv(rows)))
     assert list(line) == [
-        "variant", "method", "trials", "target", "censored", "client_megabytes", "rounds_mean", "rounds_std",
+        "variant", "method", "trials", "target", "censored", "baseline", "speedup_p_holm", "client_megabytes",
+        "rounds_mean", "rounds_std",
         "final_accuracy_mean", "final_accuracy_std", "gflops_mean", "gflops_std", "megabytes_mean", "megabytes_std",
         "gmacs_mean", "gmacs_std", "device_seconds_mean", "device_seconds_std", "speedup_mean", "speedup_low",
         "speedup_high", "speedup_bound", "speedup_left_out",

@@ -39,10 +39,12 @@ def test_sweeps_of_one_method_of_every_method_and_of_a_field():
     assert len(labels(["fedtrip"], {"fedtrip.mu": [1, 2, 3], "lr": [0.1, 0.2]})) == 6
 
 
-def test_one_value_is_a_setting_and_not_in_the_label():
+def test_one_value_is_a_setting_and_in_the_label_only_if_the_method_differs_by_it():
     (variant,) = make_variants(Experiment(), ["fedtrip"], {"fedtrip.mu": [0.3], "lr": [0.5]})
-    assert (variant.label, variant.experiment.lr) == ("fedtrip", 0.5)
+    assert (variant.label, variant.experiment.lr) == ("fedtrip mu=0.3", 0.5)
+    assert (variant.name, variant.folder) == ("fedtrip", "fedtrip")
     assert variant.experiment.method.options == {"mu": 0.3}
+    assert labels(["fedtrip"], {"fedtrip.mu": [1.0]}) == ["fedtrip"]  # the paper's for the MLP: its default
 
 
 def test_options_of_the_experiment_file_stay_with_their_method():
@@ -181,7 +183,8 @@ def test_all_variants_have_the_same_clients_partition_and_initial_model(blobs, c
 def test_the_files_agree(compared):
     out = compared.out
     assert {path.name for path in out.iterdir()} == {
-        "comparison.json", "runs", "table.md", "table.csv", "table.json", "convergence.png", "report.html"
+        "comparison.json", "runs", "table.md", "table.csv", "table.json", "table.tex", "convergence.png",
+        "convergence.pdf", "convergence.svg", "report.html",
     }  # fmt: skip
     assert {path.relative_to(out / "runs").as_posix() for path in out.glob("runs/*/*")} == {
         f"{variant}/{seed}" for variant in ("fedtrip_mu=0.1", "fedtrip_mu=50.0", "fedavg", "moon") for seed in (0, 1)
@@ -251,7 +254,7 @@ def test_a_diverged_run_is_counted_and_told(blobs, tmp_path):
         workers=1,
     )
     (row,) = comparison.rows
-    assert comparison.results["fedtrip"][0].ended is not None
+    assert comparison.results["fedtrip mu=600.0"][0].ended is not None
     assert (row.censored, row.rounds.values) == (1, (30.0,))
     assert "| >30.0 | 0/1 |" in (tmp_path / "out/table.md").read_text()
 

@@ -235,6 +235,7 @@ def test_if_the_defaults_are_best_their_runs_are_not_run_twice(blobs, tmp_path):
     assert tuning.methods["fedavg"].chosen.number == 0
     assert tuning.chosen == {"fedavg": {"lr": 0.2}}
     assert [path.name for path in (tmp_path / "out/verdict/runs").iterdir()] == ["fedavg"]
+    assert len(tuning.verdict.plot().axes[0].get_legend().get_texts()) == 1, "one line for both"
     one, other = tuning.verdict.results.values()
     assert [run.model_sha256 for run in one] == [run.model_sha256 for run in other]
     assert (tuning.gains["fedavg"].mean, tuning.gains["fedavg"].low) == (1.0, 1.0)
@@ -436,6 +437,27 @@ def test_the_report_has_both_comparisons_each_for_itself(once, tmp_path):
     assert "Each had a budget of 76 rounds on other seeds" in (tuning.out / "verdict/report.html").read_text()
 
 
+def test_it_shows_itself_in_a_few_lines_and_its_rounds_if_asked(once, capsys):
+    tuning, data = once
+    shown = repr(tuning)
+    assert shown.startswith(f"<Tuning {tuning.title}: fedavg: lr=")
+    assert str(tuning.out) in shown.splitlines()[0]
+    assert [line.split()[0] for line in shown.splitlines()[2:]] == ["fedavg", "scaffold", "fedavg", "scaffold"]
+    tuned(data, tuning.out, resume=True, progress=True)  # all is done: nothing is run again
+    assert "2 methods × 8 configurations: 216/216" in capsys.readouterr().err  # 2·72, and 4·2 trials of 9 rounds
+
+
+@pytest.mark.parametrize("marks", [3, [], {"fedavg": 3}, "lr"])
+def test_damaged_marks_of_tuning_are_told(once, tmp_path, marks):
+    from fedtrip.report import read_folders
+
+    tuning, _ = once
+    whole = json.loads((tuning.out / "verdict/comparison.json").read_text())
+    (tmp_path / "comparison.json").write_text(json.dumps({**whole, "tuned": marks}))
+    with pytest.raises(UserError, match=r"comparison.json' cannot be read"):
+        read_folders([tmp_path])
+
+
 # ---- methods and ranges of one's own
 
 
@@ -456,6 +478,13 @@ def test_a_method_of_ones_own_declares_its_ranges(blobs, tmp_path):
     assert one.defaults == {"lr": 0.01, f"{name}.strength": 0.5, f"{name}.kind": "a", "momentum": 0.9}
     assert {each.values[f"{name}.kind"] for each in one.tried} == {"a", "b"}
     assert [each.values["lr"] for each in one.tried] == [each.values["lr"] for each in tuning.methods["fedavg"].tried]
+    assert list(tuning.verdict.results) == ["Pull", "fedavg", "Pull tuned", "fedavg tuned"], "as tables call it"
+    assert [row.baseline for row in tuning.verdict.rows] == ["fedavg"] * 4
+    assert list(tuning.gains) == [name, "fedavg"]
+    manifest = json.loads((tuning.out / "verdict/comparison.json").read_text())
+    assert list(manifest["variants"]) == [name, "fedavg", f"{name} tuned", "fedavg tuned"]
+    assert list(manifest["tuned"]) == [f"{name} tuned", "fedavg tuned"]
+    assert (tuning.out / "verdict/table.tex").is_file()
     # its options do nothing: so it is FedAvg, configuration by configuration
     assert [each.standings for each in one.tried] == [each.standings for each in tuning.methods["fedavg"].tried]
 

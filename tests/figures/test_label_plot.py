@@ -53,16 +53,16 @@ def test_the_scale_says_which_area_is_how_many_samples(largest, shown):
     assert figure.axes[0].collections[0].get_sizes()[0] == pytest.approx(area)
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".PNG"])
+@pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg", ".PNG"])
 def test_the_suffix_chooses_the_format_and_equal_counts_give_equal_files(tmp_path, suffix):
     paths = [tmp_path / "figures" / f"{name}{suffix}" for name in "ab"]
     for path in paths:
         draw_label_distribution({"Dir-0.5": counts()}, path)
     content = paths[0].read_bytes()
-    assert content.startswith(b"<?xml" if suffix == ".svg" else b"\x89PNG")
+    assert content.startswith({".svg": b"<?xml", ".pdf": b"%PDF"}.get(suffix, b"\x89PNG"))
     assert content == paths[1].read_bytes()
     assert sorted(paths[0].parent.iterdir()) == paths
-    if suffix != ".svg":
+    if suffix.lower() == ".png":
         pixels = imread(paths[0], format="png")
         assert pixels.std() > 0.02
 
@@ -86,7 +86,7 @@ def test_a_failed_write_leaves_the_old_figure_and_no_remains(tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("tables", "name", "message"),
     [
-        ({"a": counts()}, "figure.pdf", "has the suffix '.pdf'; accepted: .png, .svg"),
+        ({"a": counts()}, "figure.jpg", "has the suffix '.jpg'; accepted: .png, .pdf, .svg"),
         ({"a": counts()}, "figure", "has the suffix ''"),
         ({}, "figure.png", "has no settings"),
         ({"a": np.zeros((2, 2))}, "figure.png", "counts of 'a' with shape (2, 2) cannot be drawn"),

@@ -180,11 +180,18 @@ def test_a_run_killed_at_any_moment_of_a_round(tmp_path):
     assert any(name.startswith("half .") for name in answer["moments"])
 
 
-@pytest.mark.slow
-def test_runs_killed_at_every_moment_and_again_and_again(tmp_path):
+@pytest.mark.parametrize(
+    "methods",
+    [
+        pytest.param(["fedtrip", "scaffold", "feddane"], marks=pytest.mark.slow),
+        pytest.param(METHODS, marks=pytest.mark.cross),
+    ],
+    ids=["few", "all"],
+)
+def test_runs_killed_at_every_moment_and_again_and_again(tmp_path, methods):
     cases = [
         {"experiment": {**SMALL, "method": method, "rounds": 3}, "chains": 4, "seed": number}
-        for number, method in enumerate(METHODS)
+        for number, method in enumerate(methods)
     ]
     everything = {
         **SMALL, "method": "fedtrip", "snapshot": [1, 2], "momentum": 0.9, "keep_optimizer_state": True,
@@ -193,7 +200,7 @@ def test_runs_killed_at_every_moment_and_again_and_again(tmp_path):
     cases.append({"experiment": everything, "normalised": True, "chains": 4})
     answers = crashed(cases, tmp_path)
     assert [answer["wrong"] for answer in answers] == [[] for _ in cases]
-    assert sum(answer["kills"] for answer in answers) > 500
+    assert sum(answer["kills"] for answer in answers) > 50 * len(cases)
 
 
 @pytest.mark.slow
@@ -207,15 +214,15 @@ def test_runs_whose_every_state_is_synced_killed_at_any_moment_and_at_random(tmp
     few = {"experiment": {**SMALL, "method": "fedtrip", "rounds": 2, "attack": "dropout:0.2"}, "synced": True}
     moments, at_random, by_time = crashed(
         [
-            {**few, "every": 3},
-            {**few, "random_kills": 20},
+            {**few, "every": 5},
+            {**few, "random_kills": 10},
             {**few, "random_kills": 10, "checkpoint_every": None, "seconds_between_saves": 0.01},
         ],
         tmp_path,
     )
     assert moments["wrong"] == at_random["wrong"] == by_time["wrong"] == []
     assert "after synced.safetensors" in moments["moments"]
-    assert (at_random["kills"] >= 20, by_time["kills"] >= 10) == (True, True)
+    assert (at_random["kills"] >= 10, by_time["kills"] >= 10) == (True, True)
 
 
 def test_what_a_killed_process_left_half_written_goes_and_nothing_else(blobs, tmp_path):

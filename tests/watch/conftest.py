@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,23 @@ def line(number: int, accuracy: float | None, seconds: float = 0.5, **others: An
     scores = {} if accuracy is None else {"accuracy": accuracy, "loss": 1.0}
     record = RoundRecord(number, scores, (0, 1), bytes_down=1_000_000, bytes_up=500_000, macs=10, seconds=seconds)
     return json.dumps({**record.as_json(), **others}) + "\n"
+
+
+@contextmanager
+def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """`fedtrip ARGUMENTS` in a process of its own, which hears Ctrl-C and does not outlive the test."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fedtrip", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # also where pytest is a background job
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.browser import Browser, needs_chromium
-from tests.watch.conftest import WriteRun, line
+from tests.watch.conftest import WriteRun, line, started
 
 from fedtrip import Experiment, compare
 from fedtrip.files.lock import FolderLock
@@ -74,21 +72,14 @@ def test_points_appear_while_a_real_run_goes_on(chromium: Browser, tmp_path: Pat
     with watching(tmp_path) as server:
         chromium.show(server.address)
         assert chromium.run("return document.getElementById('empty').hidden") is False
-        run = subprocess.Popen(
-            [sys.executable, "-m", "fedtrip", "run", "--out", str(tmp_path / "run"), "-q", "--workers", "1", *SMALL],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
         seen = set[int]()
-        try:
+        with started("run", "--out", tmp_path / "run", "-q", "--workers", 1, *SMALL) as run:
             until(lambda: sum(drawn(chromium)) > 1, 120)
             assert chromium.run(STATES) == ["running"]
             assert chromium.run("return document.getElementById('empty').hidden") is True
             until(lambda: seen.update(drawn(chromium)) or len(seen) > 3)  # one after the other
             run.send_signal(signal.SIGINT)
             assert run.wait(60) == 130
-        finally:
-            run.kill()
         until(lambda: chromium.run(STATES) == ["interrupted"])
         lines = (tmp_path / "run/metrics.jsonl").read_text().splitlines()
         stored = [json.loads(one)["scores"]["accuracy"] for one in lines]
@@ -155,6 +146,26 @@ def test_the_means_are_those_of_the_report(chromium: Browser, tmp_path: Path) ->
                 assert [point[2] for point in curve["customdata"]] == pytest.approx(variant["high"], abs=2e-5)
                 assert curve["line"]["color"] == variant["colour"]
                 assert curve["line"]["dash"] == variant["dash"]
+
+
+def test_the_chips_have_the_looks_of_the_curves_also_when_these_change(chromium: Browser, tmp_path, write_run) -> None:
+    chips = "return [...document.querySelectorAll('.chips line')].map((l) => l.getAttribute('stroke'))"
+    dashes = "return [...document.querySelectorAll('.chips line')].map((l) => l.getAttribute('stroke-dasharray'))"
+
+    def looks() -> list[str]:
+        return [curve["line"]["color"] for curve in chromium.run(DATA)]
+
+    write_run(tmp_path / "a", [0.1, 0.2], {}, method="fedavg")
+    write_run(tmp_path / "b", [0.1, 0.2], {}, method="fedavg", lr=0.5)
+    with watching(tmp_path) as server:
+        chromium.show(server.address)
+        before = looks()
+        assert chromium.run(chips) == before
+        write_run(tmp_path / "c", [0.1, 0.2], {}, method="fedtrip")  # the second FedAvg had its look
+        until(lambda: len(looks()) == 3)
+        assert looks()[1] != before[1] == looks()[2]
+        assert chromium.run(chips) == looks()
+        assert len(set(chromium.run(dashes))) > 1
 
 
 def test_a_run_under_way_counts_for_the_mean_up_to_its_last_round(chromium: Browser, tmp_path, write_run) -> None:
@@ -267,16 +278,13 @@ def test_the_policy_holds_and_nothing_else_is_asked(chromium: Browser, tmp_path:
 def test_it_says_when_the_server_has_ended(chromium: Browser, tmp_path: Path, write_run: WriteRun) -> None:
     write_run(tmp_path / "a", [0.1, 0.2])
     lost = "return !document.getElementById('lost').hidden"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fedtrip", "watch", str(tmp_path)],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    chromium.show(process.stdout.readline().split()[2])
-    assert chromium.run(lost) is False
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-    until(lambda: chromium.run(lost))
+    with started("watch", tmp_path) as process:
+        assert process.stdout is not None
+        chromium.show(process.stdout.readline().split()[2])
+        assert chromium.run(lost) is False
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        until(lambda: chromium.run(lost))
     assert drawn(chromium) == [2], "what was shown stays"
 
 

@@ -10,14 +10,12 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.watch.conftest import WriteRun
+from tests.watch.conftest import WriteRun, started
 
 from fedtrip.errors import UserError
 from fedtrip.watch import server as server_module
@@ -234,16 +232,13 @@ def test_open_shows_the_page_by_the_address_that_works_once(fedtrip, here, monke
 
 
 def test_ctrl_c_ends_it_in_one_line(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fedtrip", "watch", str(tmp_path)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    address = process.stdout.readline().split()[2]
-    connection = http.client.HTTPConnection("127.0.0.1", int(address.split(":")[2].partition("/")[0]), timeout=30)
-    connection.request("GET", "/" + address.split("/", 3)[3] + "news?since=0")
-    assert connection.getresponse().status == 200  # and the connection stays open, as a browser's does
-    process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=30) == ("", "no longer watching\n")
-    assert process.returncode == 0
-    connection.close()
+    with started("watch", tmp_path) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[2]
+        connection = http.client.HTTPConnection("127.0.0.1", int(address.split(":")[2].partition("/")[0]), timeout=30)
+        connection.request("GET", "/" + address.split("/", 3)[3] + "news?since=0")
+        assert connection.getresponse().status == 200  # and the connection stays open, as a browser's does
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=30) == ("", "no longer watching\n")
+        assert process.returncode == 0
+        connection.close()

@@ -16,8 +16,10 @@ from tests.watch.conftest import WriteRun, line
 
 import fedtrip
 from fedtrip import Experiment, UserError, compare
+from fedtrip.families import METHOD
+from fedtrip.figures.palette import ORDER, looks
 from fedtrip.files.lock import FolderLock, is_locked
-from fedtrip.report.charts import chart_data
+from fedtrip.report.charts import DASHES, appearance, chart_data
 from fedtrip.report.folders import read_folders
 from fedtrip.report.parts import make_parts
 from fedtrip.watch import finding, following, watched
@@ -263,6 +265,46 @@ def test_a_comparison_looks_as_in_its_report(compared: Path, tmp_path: Path) -> 
     look = ("label", "colour", "dark", "dash")
     assert [[v[k] for k in look] for v in shown["variants"]] == [[v[k] for k in look] for v in report["variants"]]
     assert (shown["goal"], shown["target"], shown["title"]) == (report["goal"], report["target"], part.title)
+
+
+def test_the_variants_of_a_comparison_have_its_labels_and_of_one_folder_the_first(compared, tmp_path) -> None:
+    shutil.copytree(compared, tmp_path / "cmp")
+    file = tmp_path / "cmp/comparison.json"
+    manifest = json.loads(file.read_text())
+    manifest["variants"] = {**manifest["variants"], "fedavg tuned": "fedavg"}  # as a tuning that kept the defaults
+    manifest["labels"] = {"slowmo": "Slow", "fedavg": "Mean", "fedtrip": "Ours", "fedavg tuned": "Mean tuned"}
+    manifest["experiments"].append(manifest["experiments"][1])
+    file.write_text(json.dumps(manifest))
+    news = Watched([tmp_path / "cmp"]).news(0)
+    (part,) = news["parts"]
+    assert [variant["label"] for variant in part["variants"]] == ["Slow", "Mean", "Ours"]
+    assert sorted(run["variant"] for run in news["runs"]) == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_method_has_its_look_whichever_runs_come_first(tmp_path: Path, write_run: WriteRun) -> None:
+    """Twenty methods and a class of the user's own, one after the other: no two alike, and each as it always looks."""
+    watching, names = Watched([tmp_path]), [*reversed(METHOD.names()[:20]), "package.module:Mine"]
+    for number, name in enumerate(names):
+        write_run(tmp_path / f"run-{number}", [0.1], method=name, momentum=0.5)
+        (part,) = watching.news(0)["parts"]
+        seen = {variant["label"]: (variant["colour"], variant["dash"]) for variant in part["variants"]}
+        assert len(set(seen.values())) == number + 1
+        alone = looks({name: name})[name]
+        assert seen[name.rpartition(":")[2]] == (alone.colour, DASHES[alone.style])
+
+
+def test_a_second_variant_of_a_method_gives_way_to_a_method_whose_look_it_had(tmp_path, write_run) -> None:
+    watching = Watched([tmp_path])
+    write_run(tmp_path / "a", [0.1], method="fedavg")
+    write_run(tmp_path / "b", [0.1], method="fedavg", lr=0.5)
+    first = watching.news(0)
+    second = first["parts"][0]["variants"][1]
+    taken = next(name for name in ORDER if appearance(looks({name: name})[name]).items() <= second.items())
+    write_run(tmp_path / "c", [0.1], method=taken)
+    (part,) = watching.news(first["tick"])["parts"]  # told again, so that the page draws it anew
+    assert [variant["label"] for variant in part["variants"]] == ["fedavg", "fedavg (b)", taken]
+    assert part["variants"][2]["colour"] == second["colour"]
+    assert len({(variant["colour"], variant["dash"]) for variant in part["variants"]}) == 3
 
 
 def test_runs_of_a_comparison_that_have_not_begun_wait_while_it_runs(compared: Path, tmp_path: Path) -> None:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
 
 from torch import nn
 
+from fedtrip.arguments import checked_arguments
 from fedtrip.data.dataset import DataSet
 from fedtrip.engines import make_engine
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
-from fedtrip.experiment.federation import ModelSource, prepare
+from fedtrip.experiment.federation import Federation, ModelSource, prepare
 from fedtrip.experiment.given_data import Data, Samples, as_dataset, tested_on
+from fedtrip.experiment.names import run_title
 from fedtrip.one_thread import one_thread, refuse_inside_a_run
+from fedtrip.rounds.record import RoundRecord
 from fedtrip.runs.folder import (
     MODEL,
     Destination,
 )
-from fedtrip.runs.on_round import OnRound
+from fedtrip.runs.on_round import ModelView, OnRound, takes_the_model
 from fedtrip.runs.result import Result
 from fedtrip.runs.run_engine import RunEngine, on_engine
 from fedtrip.runs.stored import load_result, stored_federation
@@ -26,7 +30,14 @@ from fedtrip.training.prepared_model import PreparedModel
 from fedtrip.training.trained_state import load_trained_state
 from fedtrip.training.workbench import Question
 
+EXPERIMENT_GIVEN = "an Experiment, such as Experiment(method='fedavg', rounds=20)"
+MODEL_GIVEN = "a torch module, or a function that makes one; a built-in one is named by Experiment(model=...)"
+"""What is accepted, in the words of a message."""
 
+
+@checked_arguments(
+    fields=lambda: Experiment.model_fields, leave=("data",), experiment=EXPERIMENT_GIVEN, model=MODEL_GIVEN
+)
 def run(
     experiment: Experiment | None = None,
     *,
@@ -56,12 +67,17 @@ def run(
     a quarter of what is available); the rest lies on disk. `workers` is the number of processes (default: the cores).
     Neither changes the result. With `engine="flower-simulation"` the clients are nodes of Flower's simulation, whose
     rounds wait for `round_timeout` seconds and need `min_clients` uploads; then model and data are named ones.
-    `on_round` is called with each round's record. Runs of several threads of a process wait for each other, because
+    `on_round` is called with each round's record, and with `progress` the rounds are shown as they are done, on a
+    terminal and in a notebook. Runs of several threads of a process wait for each other, because
     torch has one generator; a run cannot be started inside another one's `on_round`.
     """
     refuse_inside_a_run()
     experiment = experiment or Experiment()
     place = None if data_dir is None else Path(data_dir).absolute()
+    if out is None:
+        for option, asked in (("overwrite", overwrite), ("resume", resume), ("checkpoint_every", checkpoint_every)):
+            if asked:
+                raise UserError(f"{option} is {asked}, but nothing is written; accepted: out=FOLDER too")
     destination = None if out is None else Destination(Path(out), overwrite, resume, checkpoint_every)
     run_there = on_engine(engine, destination, round_timeout, min_clients, place, client_memory)
     if destination is not None:
@@ -74,9 +90,29 @@ def run(
             data_dir=data_dir,
             progress=progress,
         )
-    return run_there(federation, workers=workers, on_round=on_round)
+    if not progress:
+        return run_there(federation, workers=workers, on_round=on_round)
+    return _run_shown(federation, run_there, workers, on_round)
 
 
+def _run_shown(
+    federation: Federation, run_there: Callable[..., Result], workers: int | None, on_round: OnRound | None
+) -> Result:
+    """Run it, and show the rounds."""
+    from fedtrip.api.progress import LiveRun
+
+    experiment, goal = federation.experiment, federation.rules.task.goal
+    with LiveRun(run_title(experiment), experiment.rounds, goal, experiment.target) as live:
+
+        def both(record: RoundRecord, model: ModelView) -> None:
+            live.round(record)
+            if on_round is not None:
+                on_round(record, model) if takes_the_model(on_round) else on_round(record)  # type: ignore[call-arg]
+
+        return run_there(federation, workers=workers, on_round=both)
+
+
+@checked_arguments(leave=("data", "on"), model=MODEL_GIVEN)
 def load(
     run_folder: Path | str,
     *,
@@ -93,6 +129,7 @@ def load(
     return load_result(run_folder, model=model, data=data, data_dir=data_dir, trust=trust).module
 
 
+@checked_arguments(leave=("data", "on"), model=MODEL_GIVEN)
 @one_thread()
 def evaluate(
     run_folder: Path | str,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fedtrip.api.comparisons import Comparison, compare_variants
+from fedtrip.api.runs import EXPERIMENT_GIVEN, MODEL_GIVEN
+from fedtrip.arguments import checked_arguments
 from fedtrip.comparison.folder import writing
-from fedtrip.comparison.tables import as_records
+from fedtrip.comparison.tables import as_records, as_text
 from fedtrip.comparison.trials import Stop, Trial, TrialEngine, check_trial_engine, run_trials
 from fedtrip.comparison.tuning import Plan, TunedMethod
 from fedtrip.comparison.tuning_folder import PAGE, TUNING, tuning_folder
@@ -28,11 +31,13 @@ from fedtrip.files.atomic import write_text
 from fedtrip.methods._ranges import read_range
 from fedtrip.methods.interface import Choices, Range
 from fedtrip.one_thread import refuse_inside_a_run
+from fedtrip.printable import one_line
 from fedtrip.rounds.record import RoundRecord
 from fedtrip.runs.folder import Destination
+from fedtrip.statistics import Ratio
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tuning:
     """A finished tuning: what was chosen for each method, and the comparison before and after."""
 
@@ -42,7 +47,7 @@ class Tuning:
     gains: Gains
     """each method's rounds to target with its defaults over those with the chosen values; None without a target"""
     verdict: Comparison
-    """on fresh seeds: METHOD with its defaults, `METHOD tuned` with the chosen values"""
+    """on fresh seeds: each method with its defaults, then each as `… tuned` with the chosen values"""
     out: Path
 
     @property
@@ -50,7 +55,19 @@ class Tuning:
         """Method → the values that were chosen for it."""
         return {name: one.values for name, one in self.methods.items()}
 
+    def __repr__(self) -> str:
+        chosen = "; ".join(f"{name}: {in_a_line(values, name)}" for name, values in self.chosen.items())
+        where = one_line(str(self.out))
+        return f"<Tuning {one_line(self.title)}: {one_line(chosen)}, in {where}\n{as_text(self.verdict.rows)}>"
 
+
+@checked_arguments(
+    fields=lambda: Experiment.model_fields,
+    leave=("data",),
+    experiment=EXPERIMENT_GIVEN,
+    methods="a list of names",
+    model=MODEL_GIVEN,
+)
 def tune(
     experiment: Experiment | None = None,
     *,
@@ -85,7 +102,7 @@ def tune(
     included. Then each method runs with its defaults and with what was chosen on `trials` seeds that were not used
     before, without a validation set unless the experiment has one.
 
-    The rest is as in `compare`: same seeds for all, `workers`, `engine`, `resume`, `stop`, `command`.
+    The rest is as in `compare`: same seeds for all, `workers`, `engine`, `resume`, `progress`, `stop`, `command`.
     """
     refuse_inside_a_run()
     base = experiment or Experiment()
@@ -106,35 +123,48 @@ def tune(
     destination.check(TUNING, "tuning")
     prepared = Preparer(model, None if data is None else as_dataset(data, base), data_dir, progress=progress)
     run = partial(run_trials, workers=workers, stop=stop, engine=engine, address=address)
-    job = TuningRun(defaults, given, fixed, prepared, run, watcher)
-    plan = job.planned(budget, trials, tuning_trials)
-    with tuning_folder(destination, plan, job.experiments, job.data_sha256, command) as folder:
-        if watcher is not None:
-            rounds = 2 * trials * sum(variant.experiment.rounds for variant in defaults)
-            watcher.begin(plan, plan.halving.cost * len(names) + rounds)
-        tuned = job.tuned(plan, folder)
-        verdict = compare_variants(
-            job.compared(tuned),
-            plan.fresh_seeds,
-            Destination(folder.verdict, resume=True),
-            prepared,
-            workers=workers,
-            engine=engine,
-            address=address,
-            watcher=None if watcher is None else _OfVerdict(watcher),
-            command=folder.command,
-            stop=stop,
-            remarks=[_remark(plan, tuned)],
-        )
-        results = verdict.results
-        gains = {
-            name: None if plan.target is None else rounds_ratio(results[name], results[tuned_label(name)])
-            for name in names
-        }
-        folder.write(**outcome_as_json(tuned, gains, as_records(verdict.rows)))
-        with writing(folder.out):
-            write_text(folder.out / PAGE, tuning_page(verdict.title, plan, tuned, gains, verdict.rows))
+    with _shown(watcher, progress) as told:
+        job = TuningRun(defaults, given, fixed, prepared, run, told)
+        plan = job.planned(budget, trials, tuning_trials)
+        with tuning_folder(destination, plan, job.experiments, job.data_sha256, command) as folder:
+            if told is not None:
+                rounds = 2 * trials * sum(variant.experiment.rounds for variant in defaults)
+                told.begin(plan, plan.halving.cost * len(names) + rounds)
+            tuned = job.tuned(plan, folder)
+            verdict = compare_variants(
+                job.compared(tuned),
+                plan.fresh_seeds,
+                Destination(folder.verdict, resume=True),
+                prepared,
+                workers=workers,
+                engine=engine,
+                address=address,
+                watcher=None if told is None else _OfVerdict(told),
+                command=folder.command,
+                stop=stop,
+                remarks=[_remark(plan, tuned)],
+            )
+            gains = _gains(defaults, verdict) if plan.target is not None else {one.name: None for one in defaults}
+            folder.write(**outcome_as_json(tuned, gains, as_records(verdict.rows)))
+            with writing(folder.out):
+                write_text(folder.out / PAGE, tuning_page(verdict.title, plan, tuned, gains, verdict.rows))
     return Tuning(verdict.title, plan, tuned, gains, verdict, folder.out)
+
+
+def _gains(defaults: Sequence[Variant], verdict: Comparison) -> dict[str, Ratio | None]:
+    """Each method's rounds to target before over those after."""
+    return {
+        one.name: rounds_ratio(verdict.results[one.label], verdict.results[tuned_label(one.label)]) for one in defaults
+    }
+
+
+def _shown(watcher: TuningWatcher | None, progress: bool) -> AbstractContextManager[TuningWatcher | None]:
+    """Whom the rounds are told to, for as long as they are: who asked, or a bar."""
+    if watcher is not None or not progress:
+        return nullcontext(watcher)
+    from fedtrip.api.progress import LiveTuning
+
+    return LiveTuning()
 
 
 def _read_ranges(ranges: Mapping[str, str | Range | Choices]) -> dict[str, Range | Choices]:

@@ -10,11 +10,14 @@ from typing import Any
 import typer
 
 from fedtrip._version import __version__
-from fedtrip.cli import catalogue, data
+from fedtrip.cli import catalogue, data, new
+from fedtrip.cli.argument_help import keep_help_of_arguments
 from fedtrip.cli.compare import compare
 from fedtrip.cli.console import err
 from fedtrip.cli.costs import costs
 from fedtrip.cli.doctor import doctor
+from fedtrip.cli.export import export
+from fedtrip.cli.near import meant_instead
 from fedtrip.cli.new_app import new_app
 from fedtrip.cli.partition import partition
 from fedtrip.cli.report import report
@@ -24,6 +27,8 @@ from fedtrip.cli.tune import tune
 from fedtrip.cli.watch import watch
 from fedtrip.errors import UserError, is_out_of_memory
 from fedtrip.printable import one_line
+
+keep_help_of_arguments()
 
 
 def _help(command: Callable[..., None]) -> str:
@@ -46,6 +51,7 @@ for _command in (
     compare,
     tune,
     report,
+    export,
     watch,
     evaluate,
     partition,
@@ -60,6 +66,7 @@ for _command in (
     app.command(help=_help(_command))(_command)
 app.command("list", help=_help(catalogue.list_rules))(catalogue.list_rules)
 app.add_typer(data.app, name="data")
+app.add_typer(new.app, name="new")
 
 
 def _show_version(wanted: bool) -> None:
@@ -97,11 +104,13 @@ def main() -> None:
 def _of_the_parser(problem: Any) -> str:
     """What is wrong with the command line, and where its help is."""
     message = problem.format_message().replace("Input should be ", "accepted: ").rstrip(".")
+    message = meant_instead(problem, sys.argv[1:]) or message
     context = getattr(problem, "ctx", None)
     if type(problem).__name__ == "NoArgsIsHelpError":
         print(message)
         sys.exit(0)
-    return f"{message}; see {context.command_path if context is not None else 'fedtrip'} --help"
+    end = "" if message.endswith("?") else ";"
+    return f"{message}{end} see {context.command_path if context is not None else 'fedtrip'} --help"
 
 
 def _fail(message: str, code: int = 2) -> None:

@@ -145,7 +145,9 @@ def _show_rules(family: Family, name: str | None, as_json: bool) -> None:
                 f"{option['name']} = {default}" if family is PARTITION else f"--set {owner}.{option['name']}={default}"
             )
             _indented(told, 2)  # a partition's options stand behind its colons
-            _indented(f"{option['help']}; accepted: {option['accepted']}", 6, style="dim")
+            tuned = entry.get("ranges", {}).get(option["name"])
+            told = f"{option['help']}; accepted: {option['accepted']}" + (f"; tuned over {tuned}" if tuned else "")
+            _indented(told, 6, style="dim")
         out.print()
     if name is None:
         base = f"{family.package}.interface.{family.base}"
@@ -169,6 +171,8 @@ def _explained(family: Family, name: str) -> dict[str, Any]:
         from fedtrip.experiment.defaults import default_momentum
 
         entry["momentum"] = default_momentum(name)
+        ranges = getattr(METHOD.find(name), "ranges", {})
+        entry["ranges"] = {option: str(values) for option, values in ranges.items()}
     return {**entry, "options": [dataclasses.asdict(option) for option in rule.options]}
 
 

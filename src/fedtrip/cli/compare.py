@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
+from fedtrip.api.progress import LiveComparison
 from fedtrip.cli import completion
 from fedtrip.cli.comparison_table import print_further_columns, print_table
 from fedtrip.cli.console import err, out, print_json, typed_command
@@ -24,16 +24,18 @@ from fedtrip.cli.options import (
     say_code_of_file,
     with_experiment_options,
 )
-from fedtrip.cli.progress import Live, refusals, score_of
 from fedtrip.errors import UserError
+from fedtrip.families import METHOD
 from fedtrip.interruption import Ended, Interruption, how_it_ended
 
 if TYPE_CHECKING:
     from fedtrip.api.comparisons import Comparison
-    from fedtrip.comparison.trials import Trial
-    from fedtrip.comparison.variants import Variant
-    from fedtrip.rounds.record import RoundRecord
-    from fedtrip.runs.event_files import EventFiles
+    from fedtrip.experiment.description import Experiment
+
+SHARING = (
+    "Clients may share samples: each draws its own from the whole training set. With --draw disjoint no sample has two "
+    "clients."
+)
 
 
 @with_experiment_options
@@ -66,6 +68,25 @@ def compare(
             "rule, optimizer.beta1=0.8; a field, lr=0.01,0.1; repeatable",
             rich_help_panel="Comparison",
             autocompletion=completion.settings,
+        ),
+    ] = None,
+    labels: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label",
+            metavar="VARIANT=TEXT",
+            help="what a variant is called in tables, figures and report, e.g. fedtrip=Ours; repeatable",
+            rich_help_panel="Comparison",
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD",
+            help="method or variant that speed-ups are over (default: fedavg)",
+            rich_help_panel="Comparison",
+            show_default=False,
+            autocompletion=completion.rules_of(METHOD),
         ),
     ] = None,
     device_macs: Annotated[
@@ -102,9 +123,9 @@ def compare(
 ) -> None:
     """Compare methods on the same seeds: same partition, same initial model, same clients each round.
 
-    Prints rounds to target, the speed-up over FedAvg with its 95 % interval, final accuracy, GFLOPs and MB, draws the
-    convergence curves and writes a report. Without any option: the paper's six methods and `fedtrip-auto` on digits, 3
-    trials each, in about 20 seconds on two cores.
+    Prints rounds to target, the speed-up over FedAvg or the --baseline with its 95 % interval, final accuracy, GFLOPs
+    and MB, draws the convergence curves and writes a report; table and plot also as LaTeX and PDF. Without any option:
+    the paper's six methods and `fedtrip-auto` on digits, 3 trials each, in about 20 seconds on two cores.
 
     Examples:
 
@@ -114,6 +135,8 @@ def compare(
     """
     from fedtrip.api.comparisons import compare as run_comparison
     from fedtrip.comparison.client_device import ClientDevice
+    from fedtrip.comparison.labels import read_labels
+    from fedtrip.comparison.variants import make_variants
     from fedtrip.experiment.defaults import changed
     from fedtrip.experiment.description import Experiment
     from fedtrip.runs.event_files import EventFiles, check_tensorboard
@@ -130,14 +153,18 @@ def compare(
         raise UserError("--resume needs to know which comparison; accepted: --resume --out FOLDER")
     if tensorboard:
         check_tensorboard()
+    sweeps = read_settings(settings or [])
+    named = read_labels(labels, make_variants(base, names, sweeps)) if labels else {}
     where = absolute(folder) or unused_folder(f"compare-{base.model}-{base.dataset}")
-    with _Progress(quiet, EventFiles.of_run if tensorboard else None) as progress, Interruption() as interruption:
+    with LiveComparison(quiet, EventFiles.of_run if tensorboard else None) as progress, Interruption() as interruption:
         try:
             comparison = run_comparison(
                 base,
                 out=where,
                 methods=names,
-                sweeps=read_settings(settings or []),
+                sweeps=sweeps,
+                labels=named,
+                baseline=baseline,
                 trials=trials,
                 data_dir=absolute(data_dir),
                 workers=workers,
@@ -161,57 +188,12 @@ def compare(
 def named_methods(methods: str | None) -> list[str]:
     """The methods that `--methods` names."""
     from fedtrip.comparison.variants import PAPER_METHODS, USUAL_METHODS
-    from fedtrip.families import METHOD
 
     groups = {None: USUAL_METHODS, "paper": PAPER_METHODS, "all": METHOD.names()}
     names = groups.get(methods) or [name.strip() for name in (methods or "").split(",") if name.strip()]
     if not names:
         raise UserError(f"--methods is '{methods}'; accepted: names, comma-separated, paper or all")
     return list(names)
-
-
-class _Progress:
-    """One bar over all rounds of all trials, and event files for each trial if they are wanted."""
-
-    def __init__(self, quiet: bool, open_events: Callable[[Path], EventFiles] | None = None) -> None:
-        self._quiet, self._open_events = quiet, open_events
-        self._events: dict[str, EventFiles] = {}
-        self._live: Live | None = None
-        self._done: dict[str, int] = {}
-
-    def begin(self, variants: Sequence[Variant], trials: int) -> None:
-        rounds = sum(variant.experiment.rounds for variant in variants) * trials
-        self._live = Live(f"{len(variants)} variants × {trials} trials", rounds, quiet=self._quiet)
-        self._live.__enter__()
-
-    def round(self, trial: Trial, record: RoundRecord) -> None:
-        assert self._live is not None
-        steps = record.round - self._done.get(trial.name, 0)  # a resumed trial begins further on
-        self._done[trial.name] = record.round
-        if self._open_events is not None:
-            if trial.name not in self._events:
-                self._events[trial.name] = self._open_events(trial.out)
-            self._events[trial.name](record)
-        self._live.advance(trial.name + score_of(record, trial.goal), steps)
-        if (message := refusals(record)) is not None:
-            self._live.warn(f"{trial.name}: {message}")
-
-    def finished(self, trial: Trial) -> None:
-        assert self._live is not None
-        if trial.name in self._events:
-            self._events.pop(trial.name).close()
-        left = trial.rounds - self._done.get(trial.name, 0)
-        if left:
-            self._live.advance(f"{trial.name} finished early", steps=left)
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for events in self._events.values():
-            events.close()
-        if self._live is not None:
-            self._live.__exit__(None, None, None)
 
 
 def tell_early_ends(comparison: Comparison) -> None:
@@ -223,8 +205,14 @@ def tell_early_ends(comparison: Comparison) -> None:
                 err.print(f"[red]ended early:[/] {told}", soft_wrap=True)
 
 
+def _may_share(experiment: Experiment) -> bool:
+    from fedtrip.partitions.interface import may_share
+
+    return may_share(str(experiment.partition), experiment.draw)
+
+
 def _show(comparison: Comparison, as_json: bool) -> None:
-    from fedtrip.comparison.folder import PLOT, REPORT, TABLE
+    from fedtrip.comparison.folder import LATEX, PLOT, REPORT, TABLE
     from fedtrip.comparison.tables import as_records
 
     tell_early_ends(comparison)
@@ -235,7 +223,9 @@ def _show(comparison: Comparison, as_json: bool) -> None:
     trials = f"{rows[0].trials} trial{'s' if rows[0].trials > 1 else ''}"
     out.print(f"{comparison.title}, {trials}", style="italic", markup=False, soft_wrap=True)
     print_table(out, rows, TABLE)
+    if any(_may_share(runs[0].experiment) for runs in comparison.results.values()):
+        out.print(SHARING, style="dim", markup=False)
     if rows[0].device_seconds is not None:
         print_further_columns(out, rows)
-    names = {"table": TABLE, "plot": PLOT, "report": REPORT}
+    names = {"table": TABLE, "LaTeX": LATEX, "plot": PLOT, "report": REPORT}
     out.print("", *(f"{what:<8}{where / name}" for what, name in names.items()), sep="\n", markup=False, soft_wrap=True)

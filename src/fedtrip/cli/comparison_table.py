@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 WIDE = 110
 """Columns from which the terminal's table has room for the deviations of the costs; table.md always has them."""
+LONGEST_LINE = 28
+"""Characters after which a label goes on in the next line, between two words, so that it leaves room for numbers."""
 
 
 def print_table(console: Console, rows: Sequence[Row], file: str) -> None:
@@ -60,8 +63,10 @@ def _table(rows: Sequence[Row], shown: Sequence[Column], wide: bool) -> Table:
         table.add_column(column.title.replace(" ", "\n", 1), justify="right", no_wrap=True)
     best = min((row.rounds.mean for row in rows if not row.censored), default=None)
     for row in rows:
+        label = textwrap.wrap(name.cell(row), LONGEST_LINE, break_long_words=False, break_on_hyphens=False)
         table.add_row(
-            *(escape(column.cell(row, brief=not wide)) for column in shown),
+            escape("\n".join(label)),
+            *(escape(column.cell(row, brief=not wide)) for column in others),
             style="bold" if row.rounds.mean == best and not row.censored else "",
         )
     return table

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, get_args, get_origin
+
+import typer
 
 from fedtrip.families import FAMILIES, METHOD, model_names
 from fedtrip.registry import Family
@@ -47,13 +50,44 @@ def methods(incomplete: str) -> list[str]:
     return _beginning(incomplete, (*METHOD.names(), "paper", "all"))
 
 
-def settings(incomplete: str) -> list[str]:
-    """What `--set` may begin with: a field, or a family whose rule has options."""
+def settings(ctx: typer.Context, incomplete: str) -> list[str]:
+    """What `--set` may begin with: a field, a family or a method; behind its dot, the options of its rule."""
     from fedtrip.experiment.description import Experiment
 
+    owner, dot, _ = incomplete.partition(".")
+    if dot:
+        return _beginning(incomplete, [f"{owner}.{option}=" for option in _options_of(owner, ctx.params)])
     fields = Experiment.model_fields.keys() - {"schema_version", "method"}
-    options = FAMILIES.keys() - {"partition"}
-    return _beginning(incomplete, sorted({f"{name}=" for name in fields} | {f"{name}." for name in options}))
+    begun = [name for name in METHOD.names() if name.startswith(incomplete)]
+    owners = (FAMILIES.keys() - {"partition"}) | {name for name in begun if METHOD.options(name)}
+    return _beginning(incomplete, sorted({f"{name}=" for name in fields} | {f"{name}." for name in owners}))
+
+
+def _options_of(owner: str, typed: Mapping[str, Any]) -> list[str]:
+    """The options of a method, or of the family's rule that was typed so far; of the method also of all compared."""
+    if owner in METHOD.names():
+        return list(METHOD.options(owner))
+    family = FAMILIES.get(owner)
+    if family is None or owner == "partition":
+        return []
+    named = typed.get("methods") if owner == METHOD.field and typed.get("methods") else typed.get(owner)
+    names = [name.partition(":")[0] for name in str(named or family.default).split(",")]
+    known = [name for name in names if name in family.names()] or family.names()  # of paper and all, every method's
+    return list(dict.fromkeys(option for name in known for option in family.options(name)))
+
+
+def entries(incomplete: str) -> list[str]:
+    """What `fedtrip reproduce` takes."""
+    from fedtrip.paper.names import ENTRY_NAMES
+
+    return _beginning(incomplete, (*ENTRY_NAMES, "all"))
+
+
+def known_sets(incomplete: str) -> list[str]:
+    """Data sets that have a name."""
+    from fedtrip.data.catalog import KNOWN_SETS
+
+    return _beginning(incomplete, KNOWN_SETS)
 
 
 def families(incomplete: str) -> list[str]:
@@ -73,8 +107,15 @@ def listed(family: str, incomplete: str) -> list[str]:
 
 def of_field(name: str) -> Complete | None:
     """How the values of an experiment's field are completed; None where any number or text may stand."""
+    from fedtrip.experiment.description import Experiment
+
     if name in FAMILIES:
         return rules_of(FAMILIES[name])
+    words = {"device": ("cpu", "cuda", "mps"), "clip": ("gradient:",), "eval_clients": ("every:",)}.get(name)
+    if get_origin(kind := Experiment.model_fields[name].annotation) is Literal:
+        words = get_args(kind)
+    if words is not None:
+        return lambda incomplete: _beginning(incomplete, words)
     return {"dataset": data_sets, "model": models}.get(name)
 
 

@@ -5,25 +5,11 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.segment import Segment
+from fedtrip.terminal import err, out
 
-from fedtrip.printable import printable
-
-
-class _SafeConsole(Console):
-    """A console on which no text can move the cursor or change the terminal; only rich's own controls can."""
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(printable(segment.text), segment.style)
-
-
-out = _SafeConsole(highlight=False)
-err = _SafeConsole(stderr=True, highlight=False)
+__all__ = ["err", "out", "print_json", "typed_command"]
 
 
 def print_json(content: Any) -> None:

@@ -60,6 +60,7 @@ def costs(
     """
     from fedtrip.comparison.method_costs import method_costs
     from fedtrip.data.catalog import known_set
+    from fedtrip.experiment.names import shown_method
     from fedtrip.inputs import spec_of
     from fedtrip.models import build_model, check_model_spec, takes_tokens, usual_samples
 
@@ -100,7 +101,7 @@ def costs(
     for row in rows:
         formula = "not declared" if row.formula is None else row.formula + ("" if row.from_paper else " (ours)")
         table.add_row(
-            row.method,
+            shown_method(row.method),
             formula,
             "–" if row.attaching_mflops is None else f"{row.attaching_mflops:,.2f}",
             "–" if row.relative is None else f"{row.relative:.2%}",

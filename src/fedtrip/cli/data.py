@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from fedtrip.cli import completion
+
 app = typer.Typer(
     no_args_is_help=True,
     help="List, download and check data sets. Your own data need none of this: name them npz:FILE, npy:FOLDER, "
@@ -82,7 +84,12 @@ def list_sets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 
 @app.command("get")
 def get(
-    name: Annotated[str, typer.Argument(help="A name from `fedtrip data list`, such as fashion-mnist.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A name from `fedtrip data list`, such as fashion-mnist.", autocompletion=completion.known_sets
+        ),
+    ],
     data_dir: DataDir = None,
 ) -> None:
     """Download a data set from its publisher, into --data-dir or your cache folder.
@@ -103,7 +110,11 @@ def get(
 @app.command("verify")
 def verify_sets(
     name: Annotated[
-        str | None, typer.Argument(help="The set to check. Without a name: every set of which a file is here.")
+        str | None,
+        typer.Argument(
+            help="The set to check. Without a name: every set of which a file is here.",
+            autocompletion=completion.known_sets,
+        ),
     ] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,

@@ -12,8 +12,8 @@ import typer
 from rich.markup import escape
 
 from fedtrip._version import __version__
+from fedtrip.api.progress import Live
 from fedtrip.cli.console import out, print_json
-from fedtrip.cli.progress import Live
 from fedtrip.cores import usable_cores
 
 NEEDED = (

@@ -66,7 +66,7 @@ def partition(
     ] = None,
     seed: Annotated[int, typer.Option(help="seed of the draw (default: 0)", show_default=False)] = 0,
     figure: Annotated[
-        Path, typer.Option("--out", help="the figure, PNG or SVG (default: partition.png)", show_default=False)
+        Path, typer.Option("--out", help="the figure, PNG, PDF or SVG (default: partition.png)", show_default=False)
     ] = Path("partition.png"),
     as_json: Annotated[bool, typer.Option("--json", help="print the counts as JSON")] = False,
 ) -> None:
@@ -79,11 +79,12 @@ def partition(
     from fedtrip.data import load_dataset
     from fedtrip.experiment.description import Experiment
     from fedtrip.experiment.federation import prepare
+    from fedtrip.figures.drawing import FORMATS
     from fedtrip.figures.labels import draw_label_distribution
     from fedtrip.files.atomic import check_writable
     from fedtrip.partitions.interface import label_counts
 
-    check_writable(figure, (".png", ".svg"))
+    check_writable(figure, FORMATS)
     experiment = Experiment(
         dataset=dataset, task=task, draw=draw, clients=clients, seed=seed,
         per_round=1, samples_per_client=samples_per_client, method="fedavg",

@@ -19,6 +19,14 @@ def report(
         Path | None,
         typer.Option("--out", help="the page to write (default: report.html in the first DIR)", show_default=False),
     ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD",
+            help="method or variant that speed-ups are over (default: as in the comparison, else fedavg)",
+            show_default=False,
+        ),
+    ] = None,
     show: Annotated[bool, typer.Option("--open", help="open it in the browser")] = False,
     data_dir: Annotated[
         Path | None,
@@ -55,6 +63,7 @@ def report(
         commands=collected.commands,
         versions=collected.versions,
         remarks=collected.remarks,
+        baseline=collected.baseline(baseline),
         tuned=collected.tuned,
         prepare=Preparer(data_dir=absolute(data_dir), download=False, own_code=False),
     )

@@ -11,10 +11,12 @@ from rich import box
 from rich.markdown import Markdown
 from rich.table import Table
 
+from fedtrip.api.progress import Live, refusals
+from fedtrip.cli import completion
 from fedtrip.cli.console import err, out, print_json
 from fedtrip.cli.options import DataDir, RayAddress, TrialEngine, absolute
-from fedtrip.cli.progress import Live, refusals
 from fedtrip.errors import UserError, unknown_name
+from fedtrip.families import METHOD
 from fedtrip.files.atomic import check_parent_writable
 from fedtrip.files.lock import FolderLock
 from fedtrip.interruption import Ended, Interruption, how_it_ended
@@ -22,23 +24,38 @@ from fedtrip.interruption import Ended, Interruption, how_it_ended
 if TYPE_CHECKING:
     from fedtrip.comparison.trials import Trial
     from fedtrip.paper.archive import Archive
+    from fedtrip.paper.entry import Line
     from fedtrip.paper.reproduction import Plan
     from fedtrip.rounds.record import RoundRecord
 
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME...", help="tables and figures; --list names them, all: all")
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME...",
+            help="tables and figures; --list names them, all: all",
+            autocompletion=completion.entries,
+        ),
     ] = None,
     as_list: Annotated[bool, typer.Option("--list", help="name what can be reproduced")] = False,
     case: Annotated[str | None, typer.Option(help="only these cases, comma-separated, e.g. cnn-mnist")] = None,
     methods: Annotated[
-        str | None, typer.Option(help="only these methods, comma-separated; of xi also single rules, e.g. annealed")
+        str | None,
+        typer.Option(
+            help="only these methods, comma-separated; of xi also single rules, e.g. annealed",
+            autocompletion=completion.several(completion.rules_of(METHOD)),
+        ),
     ] = None,
     trials: Annotated[
         int | None, typer.Option(help="runs of each line, on seeds 0, 1, … (default: the paper's 10)")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say how many runs and hours it takes")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="only say what is missing in each case, where it was looked for, and how long it takes"
+        ),
+    ] = False,
     only_finished: Annotated[
         bool, typer.Option("--only-finished", help="run no trials: write the tables from those that are there")
     ] = False,
@@ -68,6 +85,8 @@ def reproduce(
       fedtrip reproduce --list
 
       fedtrip reproduce table4 --case mlp-mnist --trials 3
+
+      fedtrip reproduce all --dry-run
 
       fedtrip reproduce table5 --published
     """
@@ -110,6 +129,7 @@ def reproduce(
             elif dry_run:
                 err.print(f"{entry.name}: {entry.own_work.text}", markup=False, soft_wrap=True)
             if dry_run:
+                _tell_what_is_missing(entry.name, lines, trials or entry.trials, archive, where, data_dir, as_json)
                 continue
             if planned.missing and not only_finished:
                 with _Progress(entry.name, planned, quiet) as progress, Interruption() as interruption:
@@ -151,6 +171,38 @@ def _tell(name: str, planned: Plan, archive: Archive, workers: int | None) -> No
         seconds = sum(expected_seconds((experiment for _, experiment in planned.missing), archive)) / at_once
         text += f"; {left} to run, about {_duration(seconds)} with {at_once} at once"
     err.print(text, markup=False, soft_wrap=True)
+
+
+def _tell_what_is_missing(
+    name: str, lines: list[Line], trials: int, archive: Archive, where: Path, data_dir: Path | None, as_json: bool
+) -> None:
+    """Case by case, and where it was looked for."""
+    from rich.filesize import decimal
+
+    from fedtrip.paper.missing import span, state_of_cases, state_of_data
+    from fedtrip.paper.reproduction import RUNS, WORK
+
+    cases, sets = state_of_cases(lines, trials, archive, where), state_of_data(lines, absolute(data_dir))
+    if as_json:
+        told = [{"case": c.case, "runs": c.wanted, "missing": c.missing, "begun": c.begun} for c in cases]
+        data = [{"name": s.name, "here": s.is_here, "looked_in": [*map(str, s.looked_in)]} for s in sets]
+        places = {"finished": str(where / RUNS), "begun": str(where / WORK)}
+        print_json({"name": name, "cases": told, "data": data, "looked_in": places})
+        return
+    for case in cases:
+        begun = f"; {case.begun} of them begun" if case.begun else ""
+        missing = "; ".join(f"{label}, seeds {span(seeds)}" for label, seeds in case.missing.items())
+        said = f"{case.lacking} of {case.wanted} missing: {missing}{begun}" if missing else f"all {case.wanted} there"
+        out.print(f"  {case.case}: {said}", markup=False, soft_wrap=True)
+    for state in sets:
+        looked = ", ".join(f"'{folder}'" for folder in state.looked_in)
+        size = f"it is downloaded when needed, {decimal(state.download_bytes)}" if state.download_bytes else "bring it"
+        said = f"in '{state.folder}'" if state.folder is not None else "in fedtrip"
+        said = said if state.is_here else f"not here: looked in {looked}; {size}"
+        out.print(f"  data set {state.name}: {said}", markup=False, soft_wrap=True)
+    if cases:
+        looked = f"finished runs in '{where / RUNS}' ({len(archive)} there), begun ones in '{where / WORK}'"
+        out.print(f"  looked for {looked}", markup=False, soft_wrap=True)
 
 
 def _duration(seconds: float) -> str:

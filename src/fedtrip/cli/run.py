@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from fedtrip.api.progress import LiveRun
 from fedtrip.cli import completion
 from fedtrip.cli.console import err, out, print_json
 from fedtrip.cli.options import (
@@ -25,7 +26,6 @@ from fedtrip.cli.options import (
     spelling,
     with_experiment_options,
 )
-from fedtrip.cli.progress import Live, note_of, refusals
 from fedtrip.errors import UserError
 from fedtrip.families import METHOD
 from fedtrip.interruption import Ended, Interruption, how_it_ended
@@ -134,6 +134,7 @@ def run(
     """
     from fedtrip.experiment.description import Experiment
     from fedtrip.experiment.federation import prepare
+    from fedtrip.experiment.names import run_title
     from fedtrip.runs.event_files import EventFiles
     from fedtrip.runs.folder import EXPERIMENT, Destination, read_experiment, unused_folder
     from fedtrip.runs.run_engine import on_engine
@@ -154,19 +155,13 @@ def run(
     run_there = on_engine(engine, destination, round_timeout, min_clients, absolute(data_dir), client_memory)
     federation = prepare(experiment, data_dir=absolute(data_dir), progress=not quiet)
     target, goal = federation.experiment.target, federation.rules.task.goal
-    title = f"{experiment.method.name} on {experiment.dataset}"
-    showing = Live(title, experiment.rounds, quiet=quiet)
+    showing = LiveRun(run_title(federation.experiment), experiment.rounds, goal, target, quiet=quiet)
     with showing as live, events or nullcontext(), Interruption() as interruption:
-        done = 0
 
         def show(record: Any) -> None:
-            nonlocal done
-            live.advance(note_of(record, goal, target), steps=record.round - done)  # a resumed run begins further on
-            done = record.round
+            live.round(record)
             if events is not None:
                 events(record)
-            if (message := refusals(record)) is not None:
-                live.warn(message)
             if record.round < experiment.rounds:
                 interruption.check()
 
@@ -175,7 +170,7 @@ def run(
         except Ended as reason:
             there = "" if engine == "local" else f" --engine {engine}"  # the clients' memories are where the nodes are
             how = how_it_ended(reason)
-            told = f"{how} after round {done}; to go on: fedtrip run --resume {shlex.quote(str(where))}{there}"
+            told = f"{how} after round {live.done}; to go on: fedtrip run --resume {shlex.quote(str(where))}{there}"
             err.print(told, markup=False, highlight=False, soft_wrap=True)
             raise
     summary = result.summary()

@@ -11,6 +11,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from fedtrip.api.progress import LiveTuning
 from fedtrip.cli import completion
 from fedtrip.cli.compare import named_methods, tell_early_ends
 from fedtrip.cli.console import err, out, print_json, typed_command
@@ -24,16 +25,12 @@ from fedtrip.cli.options import (
     say_code_of_file,
     with_experiment_options,
 )
-from fedtrip.cli.progress import Live, refusals
 from fedtrip.errors import UserError
 from fedtrip.interruption import Ended, Interruption, how_it_ended
 
 if TYPE_CHECKING:
     from fedtrip.api.tuning import Tuning
-    from fedtrip.comparison.trials import Trial
-    from fedtrip.comparison.tuning import Plan
     from fedtrip.comparison.variants import Row
-    from fedtrip.rounds.record import RoundRecord
     from fedtrip.statistics import Ratio
 
 PANEL = "Tuning"
@@ -147,7 +144,7 @@ def tune(
     if resume and folder is None:
         raise UserError("--resume needs to know which tuning; accepted: --resume --out FOLDER")
     where = absolute(folder) or unused_folder(f"tune-{base.model}-{base.dataset}")
-    with _Progress(quiet) as progress, Interruption() as interruption:
+    with LiveTuning(quiet) as progress, Interruption() as interruption:
         try:
             tuning = run_tuning(
                 base,
@@ -196,44 +193,6 @@ def _single(settings: dict[str, list[Any]]) -> dict[str, Any]:
     return {name: values[0] for name, values in settings.items()}
 
 
-class _Progress:
-    """One bar over all rounds of all configurations and of the verdict."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._quiet = quiet
-        self._live: Live | None = None
-        self._done: dict[str, int] = {}
-
-    def begin(self, plan: Plan, rounds: int) -> None:
-        count = plan.halving.configurations[0]
-        self._live = Live(f"{len(plan.methods)} methods × {count} configurations", rounds, quiet=self._quiet)
-        self._live.__enter__()
-
-    def round(self, trial: Trial, record: RoundRecord) -> None:
-        assert self._live is not None
-        steps = record.round - self._done.get(trial.name, 0)  # a resumed trial begins further on
-        self._done[trial.name] = record.round
-        scores = record.validation if trial.until is not None else record.scores  # no test score before the verdict
-        score = scores.get(trial.goal.score)
-        self._live.advance(trial.name + ("" if score is None else f": {trial.goal.shown(score)}"), steps)
-        if (message := refusals(record)) is not None and trial.until is None:  # a configuration may well diverge
-            self._live.warn(f"{trial.name}: {message}")
-
-    def finished(self, trial: Trial) -> None:
-        assert self._live is not None
-        left = trial.rounds - self._done.get(trial.name, 0)
-        self._done[trial.name] = trial.rounds
-        if left:
-            self._live.advance(f"{trial.name} is done", steps=left)
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._live is not None:
-            self._live.__exit__(None, None, None)
-
-
 def _show(tuning: Tuning, as_json: bool) -> None:
     from fedtrip.comparison.folder import REPORT
     from fedtrip.comparison.tuning_folder import PAGE, TUNING
@@ -265,7 +224,7 @@ def _show(tuning: Tuning, as_json: bool) -> None:
 def _table(tuning: Tuning) -> Table:
     from fedtrip.comparison.tables import interval
 
-    rows = {row.variant: row for row in tuning.verdict.rows}
+    rows, count = tuning.verdict.rows, len(tuning.gains)
     what = tuning.plan.goal.score if tuning.plan.target is None else "rounds"
     shown = [f"{what}\nbefore", f"{what}\nafter"]
     if tuning.plan.target is not None:
@@ -274,10 +233,9 @@ def _table(tuning: Tuning) -> Table:
     table.add_column("method", overflow="fold")
     for name in shown:
         table.add_column(name, justify="right", no_wrap=True)
-    for name, gain in tuning.gains.items():
-        before, after = rows[name], rows[f"{name} tuned"]
+    for gain, before, after in zip(tuning.gains.values(), rows[:count], rows[count:], strict=True):
         cells = [_rounds(before), _rounds(after), interval(gain), _brief(before.speedup), _brief(after.speedup)]
-        table.add_row(escape(name), *map(escape, cells[: len(shown)]))
+        table.add_row(escape(before.variant), *map(escape, cells[: len(shown)]))
     return table
 
 

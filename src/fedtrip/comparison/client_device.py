@@ -25,8 +25,8 @@ class ClientDevice:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if not (math.isfinite(value) and value > 0):
-                raise UserError(f"device {name} is {value}; accepted: a finite number above 0")
+            if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):
+                raise UserError(f"device {name} is {value!r}; accepted: a finite number above 0")
 
     def seconds(self, records: Sequence[RoundRecord]) -> float:
         """The time of these rounds: computing and both transfers of the mean client."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from fedtrip.comparison.baseline import BASELINE
 from fedtrip.comparison.variants import Variant
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment, difference
@@ -18,8 +19,10 @@ from fedtrip.runs.checkpoint import Checkpoint
 from fedtrip.runs.folder import CHECKPOINT, EXPERIMENT, Destination, remove_run
 
 MANIFEST = "comparison.json"
-TABLE, PLOT, REPORT = "table.md", "convergence.png", "report.html"
-OTHERS = ("table.csv", "table.json")
+HOW_SHOWN = ("labels", "baseline")
+"""What the variants are called and held against in the tables: not what the comparison is."""
+TABLE, LATEX, PLOT, REPORT = "table.md", "table.tex", "convergence.png", "report.html"
+OTHERS = ("table.csv", "table.json", LATEX, "convergence.pdf", "convergence.svg")
 
 
 @contextmanager
@@ -29,12 +32,15 @@ def comparison_folder(
     seeds: Sequence[int],
     federations: Sequence[Federation],
     command: str | None,
+    baseline: str = BASELINE,
 ) -> Iterator[None]:
     """The folder, locked, with the manifest of this comparison in it; an earlier comparison goes unless resumed."""
     out = destination.out
-    tuned = {variant.label: sorted(variant.tuned) for variant in variants if variant.tuned is not None}
+    tuned = {variant.name or variant.label: sorted(variant.tuned) for variant in variants if variant.tuned is not None}
     manifest = {
-        "variants": {variant.label: variant.folder for variant in variants},
+        "variants": {variant.name or variant.label: variant.folder for variant in variants},
+        "labels": {variant.name or variant.label: variant.label for variant in variants},
+        "baseline": baseline,
         "seeds": list(seeds),
         "experiments": [federation.experiment.to_toml() for federation in federations],
         "data_sha256": [federation.dataset.sha256() for federation in federations],
@@ -47,7 +53,11 @@ def comparison_folder(
     try:
         destination.check(MANIFEST, "comparison")  # again: another process may have written until now
         if destination.resume and (out / MANIFEST).is_file():
-            _check_same(out, manifest)
+            stored = _check_same(out, manifest)
+            how = {name: manifest[name] for name in HOW_SHOWN}
+            if {name: stored.get(name) for name in HOW_SHOWN} != how:
+                with writing(out):
+                    write_json(out / MANIFEST, {**stored, **how})
         else:
             with writing(out):
                 _remove_runs(out)
@@ -66,8 +76,8 @@ def writing(out: Path) -> Iterator[None]:
         raise UserError(f"--out '{out}' cannot be written: {problem.strerror or problem}") from None
 
 
-def _check_same(out: Path, mine: dict[str, Any]) -> None:
-    """Refuse to go on with another comparison than the folder's."""
+def _check_same(out: Path, mine: dict[str, Any]) -> dict[str, Any]:
+    """Refuse to go on with another comparison than the folder's; what is stored of it."""
     accepted = "accepted: the same comparison, another folder, or --overwrite without --resume"
     try:
         theirs = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
@@ -83,6 +93,7 @@ def _check_same(out: Path, mine: dict[str, Any]) -> None:
         raise UserError(f"--out '{out}' holds another comparison: {problem}; {accepted}") from None
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
         raise UserError(f"'{out / MANIFEST}' cannot be read: {problem!r}; {accepted}") from None
+    return dict(theirs)
 
 
 class _Another(Exception):

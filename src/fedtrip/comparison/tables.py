@@ -8,8 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from fedtrip.comparison.alike import alike_in_words
 from fedtrip.comparison.client_device import FORMULA
+from fedtrip.comparison.marks import SIGNS, Mark, mark_of_speedup, rule_in_words
 from fedtrip.comparison.variants import WHOSE, Row
+from fedtrip.printable import printable
 from fedtrip.runs.history import LAST_ROUNDS
 from fedtrip.statistics import Estimate, Ratio
 from fedtrip.tasks.interface import Goal
@@ -17,6 +20,8 @@ from fedtrip.tasks.interface import Goal
 BOUND_WORDS = {">": "at least ('>')", "<": "at most ('<')", "?": "at least or at most ('?')"}
 ABBREVIATED = {"accuracy": "acc."}
 """Scores whose names are too long for the title of a column."""
+TELLING = 6
+"""The importance of the columns by which one tells the variants apart."""
 LAST_FIRST = 1e300
 """Sorts cells without a number behind all others."""
 
@@ -63,14 +68,17 @@ class Column:
     """how to read it"""
     brief: Callable[[Row], str] | None = None
     """the cell where there is little room, if it is another"""
+    mark: Callable[[Row], Mark] = lambda _row: ""
+    """what the cell is marked as"""
     importance: int = 0
     """which columns a terminal shows if it has not room for all, the highest; 0 is never shown there"""
     is_shown: bool = True
     """whether people get it; programs always do"""
 
     def cell(self, row: Row, *, brief: bool = False) -> str:
-        """A row's cell."""
-        return self.brief(row) if brief and self.brief is not None else self.text(row)
+        """A row's cell, with its mark."""
+        text = self.brief(row) if brief and self.brief is not None else self.text(row)
+        return text + SIGNS[self.mark(row)]
 
 
 def columns(rows: Sequence[Row], *, every: bool = False) -> list[Column]:
@@ -94,7 +102,6 @@ def _to_target(rows: Sequence[Row]) -> list[Column]:
     marked = "; '>' marks means in which a run that never got there counts as its last round"
     met = "as good as the target" if goal is None else f"{goal.sign} target"
     how = f"Rounds to target: first round with test {score} {met}{marked if any(map(_bound, rows)) else ''}."
-    speedups = [row.speedup for row in rows if row.speedup is not None]
     return [
         Column(
             f"rounds to {goal.shown_target(only)}" if only is not None and goal is not None else "rounds to target",
@@ -102,6 +109,7 @@ def _to_target(rows: Sequence[Row]) -> list[Column]:
             lambda row: LAST_FIRST if row.target is None else row.rounds.mean + 0.5 * bool(row.censored),  # a bound
             (Entry("target", lambda row: row.target), an_estimate("rounds", lambda row: row.rounds)),
             note=how if some else "",
+            mark=lambda row: row.rounds_mark,
             importance=7,
         ),
         Column(
@@ -115,8 +123,13 @@ def _to_target(rows: Sequence[Row]) -> list[Column]:
             "speed-up [95 %]",
             lambda row: interval(row.speedup) if row.target is not None else "–",
             lambda row: LAST_FIRST if row.target is None or row.speedup is None else row.speedup.mean,
-            (Entry("speedup", lambda row: row.speedup, ("mean", "low", "high", "bound", "left_out")),),
-            note=_note_on_speedups(speedups) if some else "",
+            (
+                Entry("baseline", lambda row: row.baseline),
+                Entry("speedup", lambda row: row.speedup, ("mean", "low", "high", "bound", "left_out")),
+                Entry("speedup_p_holm", lambda row: row.speedup_p),
+            ),
+            note=_note_on_speedups(rows) if some else "",
+            mark=mark_of_speedup,
             importance=8,
         ),
     ]
@@ -131,6 +144,7 @@ def _final_score(rows: Sequence[Row]) -> Column:
         lambda row: LAST_FIRST if row.final_score is None else row.final_score.mean,
         (an_estimate(f"final_{name}", lambda row: row.final_score),),
         note=f"Final {name}: mean of the last {LAST_ROUNDS} evaluated rounds.",
+        mark=lambda row: row.score_mark,
         importance=6,
     )
 
@@ -239,16 +253,23 @@ def _further_costs(rows: Sequence[Row]) -> list[Column]:
     ]
 
 
-def note(rows: Sequence[Row], shown: Sequence[Column]) -> str:
-    """How to read a table with these columns."""
+BEST_AND_TOLD = ("°: the best and what is not significantly worse,", "*: a speed-up")
+"""What the signs of marked cells mean, where there are no fonts."""
+
+
+def note(rows: Sequence[Row], shown: Sequence[Column], marked: tuple[str, str] = BEST_AND_TOLD) -> str:
+    """How to read a table with these columns; `marked` says what the marks look like."""
     means = ["Mean ± standard deviation over trials."] if any(row.trials > 1 for row in rows) else []
-    return " ".join([*means, *dict.fromkeys(column.note for column in shown if column.note)])
+    marks = rule_in_words([column.mark(row) for column in shown for row in rows], *marked)
+    notes = dict.fromkeys(column.note for column in shown)
+    return " ".join(filter(None, [*means, *notes, alike_in_words(rows), marks]))
 
 
-def _note_on_speedups(speedups: Sequence[Ratio]) -> str:
+def _note_on_speedups(rows: Sequence[Row]) -> str:
+    speedups = [row.speedup for row in rows if row.speedup is not None]
     if not speedups:
         return ""
-    told = "Speed-up: fedavg's rounds over the method's"
+    told = f"Speed-up: {rows[0].baseline}'s rounds over the method's"
     if any(ratio.low is not None for ratio in speedups):
         told += ", geometric mean paired by seed, 95 % interval"
     bounds = [words for mark, words in BOUND_WORDS.items() if any(ratio.bound == mark for ratio in speedups)]
@@ -270,13 +291,27 @@ def markdown_table(rows: Sequence[Row]) -> tuple[str, str]:
     """The table in Markdown, and how to read it."""
     shown = columns(rows)
     lines = [[column.title for column in shown], ["---"] * len(shown)]
-    lines += [[column.text(row) for column in shown] for row in rows]
+    lines += [[column.cell(row) for column in shown] for row in rows]
     return "\n".join(map(markdown_row, lines)), note(rows, shown)
 
 
 def markdown_row(texts: Sequence[str]) -> str:
     """One line of a Markdown table; a bar within a text does not end its cell."""
     return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
+
+
+def as_text(rows: Sequence[Row], most: int = 20) -> str:
+    """The most telling columns in plain lines, for an object's text: the first so many rows."""
+    shown = [column for column in columns(rows) if column.importance >= TELLING]
+    lines = [[column.title for column in shown], *([column.cell(row) for column in shown] for row in rows[:most])]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(shown))]
+
+    def written(line: Sequence[str]) -> str:
+        padded = [cell.rjust(width) for cell, width in zip(line, widths, strict=True)]
+        return "  ".join([line[0].ljust(widths[0]), *padded[1:]])
+
+    told = [printable(written(line)) for line in lines]
+    return "\n".join([*told, *([f"… {len(rows) - most} more"] if len(rows) > most else [])])
 
 
 def as_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -287,13 +322,22 @@ def as_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def as_csv(rows: Sequence[Row]) -> str:
     """Numbers only, one column each: first what is one number, then means with deviations, then ratios."""
+    records = flat_records(rows)
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return buffer.getvalue()
+
+
+def flat_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The same as plain data, one value a column."""
     entries = [entry for column in columns(rows, every=True) for entry in column.data]
     entries.sort(key=lambda entry: len(entry.parts))
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow([name for entry in entries for name in entry.names()])
-    writer.writerows([[value for entry in entries for value in entry.values(row)] for row in rows])
-    return buffer.getvalue()
+    return [
+        {name: value for entry in entries for name, value in zip(entry.names(), entry.values(row), strict=True)}
+        for row in rows
+    ]
 
 
 def _plain(value: Datum) -> Any:

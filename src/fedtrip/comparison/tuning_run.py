@@ -54,9 +54,9 @@ class RunTrials(Protocol):
     def __call__(self, trials: Sequence[Trial], *, on_round: OnTrialRound | None) -> Iterator[Trial]: ...
 
 
-def tuned_label(method: str) -> str:
-    """What a method with its chosen values is called in the verdict."""
-    return f"{method} tuned"
+def tuned_label(label: str) -> str:
+    """What a method with its chosen values is called in the verdict, by what it is called with its defaults."""
+    return f"{label} tuned"
 
 
 def to_judge_by(experiment: Experiment) -> Experiment:
@@ -78,7 +78,7 @@ def to_judge_by(experiment: Experiment) -> Experiment:
 
 
 class TuningRun:
-    """One tuning of some methods; `defaults` are their variants before it, one for each method."""
+    """One tuning of some methods; `defaults` are their variants before it, one for each method and of its name."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class TuningRun:
         watcher: TuningWatcher | None,
     ) -> None:
         self._defaults, self._prepare, self._run, self._watcher = defaults, prepare, run, watcher
-        self._judged = {one.label: to_judge_by(one.experiment) for one in defaults}
+        self._judged = {one.name: to_judge_by(one.experiment) for one in defaults}
         self._spaces: dict[str, Space] = {
             method: space_of(method, judged, ranges, settings) for method, judged in self._judged.items()
         }
@@ -116,7 +116,7 @@ class TuningRun:
         methods = []
         for variant in self._defaults:
             self._prepare(variant.experiment)
-            method, federation = variant.label, self._federations[variant.label]
+            method, federation = variant.name, self._federations[variant.name]
             space = self._spaces[method]
             count = halving.configurations[0]
             drawn = draw(method, space, default_values(space, federation), count, first.seed)
@@ -197,12 +197,13 @@ class TuningRun:
         """The variants of the verdict: every method with its defaults, then every method with what was chosen."""
         after = []
         for variant in self._defaults:
-            method, chosen = variant.label, tuned[variant.label].chosen
+            method, chosen = variant.name, tuned[variant.name].chosen
             experiment = with_settings(variant.experiment, method, chosen.values) if chosen.number else None
             after.append(
                 Variant(
-                    tuned_label(method),
+                    tuned_label(variant.label),
                     experiment or variant.experiment,
+                    tuned_label(method),
                     tuned=frozenset(fields_of(self._spaces[method], method)),
                     same_as=None if chosen.number else method,
                 )

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedtrip.arguments import checked_arguments
 from fedtrip.data.dataset import DataSet
 from fedtrip.data.mapped import MappedFile
 from fedtrip.data.normalisation import Numbers, normalisation
@@ -21,6 +22,7 @@ Arrays = Array | Sequence[Array] | Mapping[str, Array]
 """One array of inputs, or several that belong together: a tuple of them, or a dict."""
 
 
+@checked_arguments(leave=("x_train", "y_train", "x_test", "y_test", "client_train", "client_test", "mean", "std"))
 def from_arrays(
     x_train: Arrays,
     y_train: Array,
@@ -85,6 +87,7 @@ def _files(pairs: Sequence[tuple[Arrays, Inputs]]) -> tuple[MappedFile, ...]:
     return tuple(file for file in found if file is not None)
 
 
+@checked_arguments(leave=("test", "mean", "std"))
 def from_clients(
     pairs: Sequence[tuple[Arrays, Array]],
     test: tuple[Arrays, Array] | Sequence[tuple[Arrays, Array]],

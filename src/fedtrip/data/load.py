@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedtrip.arguments import checked_arguments
 from fedtrip.data.arrays import from_arrays
 from fedtrip.data.catalog import known_set
 from fedtrip.data.cifar import read_batches
@@ -30,9 +31,10 @@ from fedtrip.targets import TargetKind
 Pair = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 
+@checked_arguments(leave=("mean", "std"))
 def load_dataset(
     spec: str,
-    data_dir: Path | None = None,
+    data_dir: Path | str | None = None,
     *,
     mean: Numbers | None = None,
     std: Numbers | None = None,
@@ -57,6 +59,7 @@ def load_dataset(
     mean, std = known.mean if mean is None else mean, known.std if std is None else std
     if known.format == "digits":
         return from_arrays(*read_digits(), name=known.name, mean=mean, std=std)
+    data_dir = None if data_dir is None else Path(data_dir)
     folder = find_set(known, data_dir)
     if folder is None:
         if data_dir is not None:

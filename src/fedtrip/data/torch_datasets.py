@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
+from fedtrip.arguments import checked_arguments
 from fedtrip.data.arrays import Arrays, from_arrays, from_clients
 from fedtrip.data.dataset import DataSet
 from fedtrip.data.images import is_image, pixels_of
@@ -30,6 +31,7 @@ Leaves = dict[str, NDArray[Any]]
 """The arrays of one item, by what a message calls them; the last one is its target."""
 
 
+@checked_arguments(leave=("train", "test", "mean", "std"))
 def from_datasets(
     train: AnyDataset | Sequence[AnyDataset],
     test: AnyDataset | Sequence[AnyDataset],

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedtrip.data.catalog import KNOWN_SETS
+from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
 from fedtrip.families import METHOD, OPTIMIZER, PARTITION
 from fedtrip.methods.interface import Method, make_method
@@ -96,9 +97,15 @@ def chosen_options(experiment: Experiment) -> dict[str, Any]:
         name = experiment.method.name
         return options_of(make_method(name, options, model=experiment.model, dataset=experiment.dataset))
 
+    def says_nothing(without: Mapping[str, Any]) -> bool:
+        try:
+            return complete(without) == complete(chosen)
+        except UserError:  # it has no default
+            return False
+
     chosen = dict(experiment.method.options)
     for name in experiment.method.options:
         without = {other: value for other, value in chosen.items() if other != name}
-        if complete(without) == complete(chosen):
+        if says_nothing(without):
             chosen = without
     return chosen

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Never, Self
 
 import tomli_w
 from pydantic import (
@@ -19,6 +19,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
+from fedtrip.arguments import checked_arguments
 from fedtrip.errors import UserError, unknown_name
 from fedtrip.families import (
     ATTACK,
@@ -235,7 +236,10 @@ class Experiment(BaseModel):
             raise ValueError(f"snapshot is {max(self.snapshot)}; accepted: rounds from 1 to {self.rounds}")
         return self
 
-    def __init__(self, /, **fields: Any) -> None:
+    def __init__(self, /, *unnamed: Never, **fields: Any) -> None:
+        if unnamed:
+            told = f"Experiment was given {_short(unnamed[0])} without a name"
+            raise UserError(f"{told}; accepted: fields by their names, such as Experiment(method='fedavg')")
         try:
             super().__init__(**fields)
         except ValidationError as problem:
@@ -250,6 +254,7 @@ class Experiment(BaseModel):
         return type(self)(**{**{name: getattr(self, name) for name in self.model_fields_set}, **changes})
 
     @classmethod
+    @checked_arguments()
     def from_toml(cls, path: Path | str) -> Experiment:
         """Read an experiment file; what it leaves out takes its default."""
         try:

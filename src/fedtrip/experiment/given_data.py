@@ -24,6 +24,7 @@ from fedtrip.targets import TargetKind
 from fedtrip.tasks.interface import Task
 
 Data = DataSet | Mapping[str, Any] | Sequence[Any]
+ACCEPTED = "a DataSet, x_train, y_train, x_test and y_test, or a pair of torch Datasets"
 Samples = tuple[Any, Any]
 """Inputs and targets."""
 
@@ -36,6 +37,8 @@ def as_dataset(data: Data, experiment: Experiment) -> DataSet:
     assert issubclass(task, Task)
     if isinstance(data, Dataset):
         raise UserError("data is one torch Dataset; accepted: a pair of them, for training and test")
+    if isinstance(data, str):
+        raise UserError(f"data is '{shortened(data)}'; accepted: {ACCEPTED}; a name goes into Experiment(dataset=...)")
     if isinstance(data, Mapping):
         if any(map(is_datasets, data.values())):
             return _from_named_datasets(data, task.targets)
@@ -47,13 +50,12 @@ def as_dataset(data: Data, experiment: Experiment) -> DataSet:
         if missing:
             raise UserError(f"data lacks {', '.join(missing)}; accepted: x_train, y_train, x_test and y_test")
         return from_arrays(**{"targets": task.targets, **data})
+    if not isinstance(data, Sequence):
+        raise UserError(f"data is {shortened(repr(data))}; accepted: {ACCEPTED}")
     if len(data) == 2 and is_datasets(data[0]):
         return from_datasets(*data, targets=task.targets)
     if len(data) != 4:
-        raise UserError(
-            f"data has {len(data)} parts; accepted: a DataSet, x_train, y_train, x_test and y_test, "
-            "or a pair of torch Datasets"
-        )
+        raise UserError(f"data has {len(data)} parts; accepted: {ACCEPTED}")
     return from_arrays(*data, targets=task.targets)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from fedtrip.data.catalog import KNOWN_SETS
 from fedtrip.data.dataset import DataSet
@@ -33,6 +34,11 @@ class Preparer:
         self._own_code = own_code
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._loaded: dict[tuple[object, ...], DataSet] = {}
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What was given in place of names, as `load_result` takes it."""
+        return {"model": self._model, "data": self._data, "data_dir": self._data_dir}
 
     def __call__(self, experiment: Experiment) -> Federation:
         """The federation of an experiment."""

@@ -50,13 +50,19 @@ def concerns(name: str, method: str) -> bool:
     return not dot or owner in WITH_OPTIONS or owner == method
 
 
-def with_settings(base: Experiment, method: str, settings: Mapping[str, Any]) -> Experiment:
+def with_settings(
+    base: Experiment, method: str, settings: Mapping[str, Any], options_given: Mapping[str, Any] | None = None
+) -> Experiment:
     """The experiment with this method and these settings, all of which concern it.
 
-    Options of a rule are added to those that the experiment has for it; those of another method are dropped.
+    Options of a rule are added to those that the experiment has for it; those of another method are dropped. A method
+    that is given with its options has those and no others.
     """
     fields = {name: value for name, value in settings.items() if "." not in name}
-    options = chosen_options(base) if method == base.method.name else {}
+    if options_given is not None:
+        options = dict(options_given)
+    else:
+        options = chosen_options(base) if method == base.method.name else {}
     for name, value in settings.items():
         owner, dot, option = name.rpartition(".")
         if owner in ("method", method):

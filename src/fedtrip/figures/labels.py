@@ -26,7 +26,7 @@ WIDEST_FIGURE = 17.0  # inches; wider panels go below each other
 
 
 def draw_label_distribution(counts: Mapping[str, NDArray[Any]], path: Path, kind: str = "class") -> None:
-    """Draw one panel for each setting (title → counts, clients × classes); PNG or SVG by the suffix of `path`.
+    """Draw one panel for each setting (title → counts, clients × classes) in the format of the suffix of `path`.
 
     Clients are on x and classes (or what else `kind` says) on y, both numbered from 0. The area of a circle is
     proportional to its number of samples, with one scale for all panels: area = largest area · count / largest count.

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from fedtrip.errors import UserError
+from fedtrip.errors import UserError, shortened
 from fedtrip.families import METHOD
 from fedtrip.layout import Layout
 from fedtrip.methods._local import (
@@ -32,6 +32,7 @@ from fedtrip.methods._local import (
     LossSizes,
 )
 from fedtrip.methods._ranges import Choices, Range, Ranges
+from fedtrip.printable import one_line
 from fedtrip.registry import Rule
 from fedtrip.vectors import Vectors, copied, size_in_bytes
 
@@ -221,6 +222,9 @@ class Method(Rule):
     checked by their type annotations (pydantic's `Annotated[float, Field(ge=0)]` gives a range).
     """
 
+    label: ClassVar[str] = ""
+    """What it is called in tables, figures and reports; by default by its name, of one's own class by the class's, with
+    the options that differ from their defaults. A subclass does not inherit it."""
     group: ClassVar[Group] = ""
     """Its place in `docs/methods.md`."""
     formula: ClassVar[str] = ""
@@ -325,6 +329,16 @@ class Method(Rule):
     def attaching(self, cost: CostSymbols) -> Attaching | None:
         """The cost of the attaching operations as in the paper's Table 8; None if it is not declared."""
         return None
+
+
+def own_label(cls: type[Rule]) -> str | None:
+    """The label that a class gives itself, in one line; None if it gives none."""
+    label = vars(cls).get("label")
+    if label is None or cls is Method:
+        return None
+    if not isinstance(label, str) or not one_line(label):
+        raise UserError(f"method '{METHOD.name_of(cls)}': label is {shortened(repr(label))}; accepted: a text")
+    return one_line(label)
 
 
 def make_method(name: str, options: Mapping[str, Any], *, model: str, dataset: str) -> Method:

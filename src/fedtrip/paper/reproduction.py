@@ -99,7 +99,7 @@ def run_missing(
         Trial(
             name=name,
             prepare=partial(prepared, experiment),
-            out=out / WORK / _folder_name(experiment),
+            out=work_folder(out, experiment),
             rounds=experiment.rounds,
         )
         for name, experiment in planned.missing
@@ -133,5 +133,6 @@ def write_entry(
     return folder
 
 
-def _folder_name(experiment: Experiment) -> str:
-    return hashlib.sha256(identity(experiment).encode()).hexdigest()[:16]
+def work_folder(out: Path, experiment: Experiment) -> Path:
+    """Where a run is until it is finished."""
+    return out / WORK / hashlib.sha256(identity(experiment).encode()).hexdigest()[:16]

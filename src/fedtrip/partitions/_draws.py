@@ -32,6 +32,7 @@ LogWeights = Callable[[int], NDArray[np.float64]]
 class WeightedDraw(PartitionRule):
     """Base of the partitions that are such a draw: a rule says the classes' log-weights of each client."""
 
+    draws = True
     equal_sizes = True
 
     def log_weights(self, data: ToPartition) -> LogWeights:

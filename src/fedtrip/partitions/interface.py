@@ -77,6 +77,8 @@ class PartitionRule(Rule):
     """Whether it divides by class, which the targets of a regression do not have."""
     divides: ClassVar[bool] = False
     """Whether no sample has two clients, so that all are divided where `samples_per_client` says nothing else."""
+    draws: ClassVar[bool] = False
+    """Whether each client draws its samples, and the experiment's `draw` says whether two may have the same one."""
     equal_sizes: ClassVar[bool] = False
     """Whether every client has exactly `samples_per_client` samples."""
 
@@ -135,6 +137,11 @@ def make_partition(
 def divides(spec: str) -> bool:
     """Whether the partition of this name divides the training set over the clients."""
     return _class_of(spec).divides
+
+
+def may_share(spec: str, draw: Draw) -> bool:
+    """Whether two clients may hold the same sample."""
+    return _class_of(spec).draws and draw != "disjoint"
 
 
 def sizes_of(partition: Partition, spec: str) -> list[int]:

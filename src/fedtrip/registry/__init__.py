@@ -32,7 +32,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedtrip.errors import UserError, shortened, unknown_name
 from fedtrip.registry.imports import import_object
-from fedtrip.registry.rule_files import Colon, colon_of, module_names
+from fedtrip.registry.rule_files import Colon, colon_of, module_names, option_names
 
 
 class Rule:
@@ -106,6 +106,10 @@ class Family:
     def colon_of(self, name: str) -> Colon | None:
         """What stands behind the colon of a built-in rule's name; None if nothing may, and for one of the user's."""
         return colon_of(self.package, name) if name in self.names() else None
+
+    def options(self, name: str) -> tuple[str, ...]:
+        """The options of a built-in rule, read off the sources; none of one of the user's, which is not imported."""
+        return option_names(self.package, name, self.base) if name in self.names() else ()
 
     def read(self, value: object) -> Choice:
         """The rule that a text, a table or an object names; raises `UserError` for a name that nobody has."""
@@ -242,6 +246,9 @@ class Family:
         return {**options, **behind_colon}
 
     def _unreadable(self, value: object) -> UserError:
+        if isinstance(value, type) and issubclass(value, Rule):
+            name = value.__name__
+            return UserError(f"{self.field} is the class {name}; accepted: an object of it, {name}(...)")
         accepted = f"{', '.join(self.forms())}, a table with a name and options, or your own as package.module:Class"
         return UserError(f"{self.field} is {shortened(repr(value))}; accepted: {accepted}")
 

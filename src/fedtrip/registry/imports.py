@@ -15,6 +15,10 @@ def import_object(spec: str, kind: str) -> Any:
     module_name, _, attribute = spec.partition(":")
     if not module_name or not attribute:
         raise UserError(f"{kind} '{spec}' cannot be read; accepted: package.module:name")
+    if "<locals>" in attribute:
+        name = attribute.rpartition(".")[2]
+        told = f"'{name}' is defined inside a function, where no other program finds it"
+        raise UserError(f"{kind} '{spec}' cannot be imported: {told}; accepted: one at the top of a file or notebook")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

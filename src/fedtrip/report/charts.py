@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from fedtrip.figures.curves import common_rounds, mean_traffic
-from fedtrip.figures.palette import ON_DARK, look
+from fedtrip.figures.palette import FURTHER_STYLES, STYLES, Look, looks_of
 from fedtrip.report.clients import ClientView
 from fedtrip.report.parts import Part
 from fedtrip.runs.history import History
 from fedtrip.tasks.interface import Goal
 
-DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
+DASHES = dict(
+    zip((*STYLES, *FURTHER_STYLES), ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot"), strict=True)
+)
 """The line styles as Plotly calls them."""
 MOST_CLASSES = 40
 """Classes of a confusion matrix that are shown: more cannot be told apart on a screen."""
@@ -23,12 +25,11 @@ MOST_CLASSES = 40
 
 def chart_data(part: Part, clients: ClientView | None) -> dict[str, Any]:
     """Everything that a part's charts draw."""
+    looks = looks_of(part.histories)
     return {
         "goal": goal_data(part.goal),
         "target": part.target,
-        "variants": [
-            _variant(number, label, runs, clients) for number, (label, runs) in enumerate(part.histories.items())
-        ],
+        "variants": [_variant(looks[label], label, runs, clients) for label, runs in part.histories.items()],
         "labels": {} if clients is None else {str(seed): table.T.tolist() for seed, table in clients.counts.items()},
     }
 
@@ -38,18 +39,17 @@ def goal_data(goal: Goal) -> dict[str, Any]:
     return {"score": goal.score, "share": goal.is_share}
 
 
-def appearance(number: int) -> dict[str, str]:
-    """Colour on light and on dark ground, and line style, of the variant with this number."""
-    colour, style = look(number)
-    return {"colour": colour, "dark": ON_DARK.get(colour, colour), "dash": DASHES[style]}
+def appearance(look: Look) -> dict[str, str]:
+    """Colour on light and on dark ground, and line style, as the page's script has them."""
+    return {"colour": look.colour, "dark": look.on_dark, "dash": DASHES[look.style]}
 
 
-def _variant(number: int, label: str, runs: Sequence[History], clients: ClientView | None) -> dict[str, Any]:
+def _variant(look: Look, label: str, runs: Sequence[History], clients: ClientView | None) -> dict[str, Any]:
     of_seed = {} if clients is None else clients.accuracy.get(label, {})
     confusion = None if clients is None else clients.confusion.get(label)
     return {
         "label": label,
-        **appearance(number),
+        **appearance(look),
         **_band(runs),
         "trials": [
             {

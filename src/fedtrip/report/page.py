@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fedtrip._version import __version__
+from fedtrip.comparison.baseline import BASELINE
 from fedtrip.comparison.tables import columns, note
 from fedtrip.errors import UserError
 from fedtrip.experiment.preparer import Preparer
@@ -66,6 +67,7 @@ def write_report(
     versions: Sequence[Mapping[str, str]] | None = None,
     remarks: Sequence[str] = (),
     prepare: Prepare | None = None,
+    baseline: str = BASELINE,
     tuned: Mapping[str, Collection[str]] | None = None,
 ) -> None:
     """Write one self-contained page about the runs of some variants, each in the order of its seeds.
@@ -73,12 +75,13 @@ def write_report(
     `histories` maps a variant's label to its runs. Runs that are a `Result` have their model, and the page says how it
     serves each client; a plain `History` does without. `commands` are what repeats the runs, `versions` what they were
     made with (default: what is installed here). `prepare` finds the data of an experiment; by default only those that
-    are on this machine, nothing is downloaded and no code is run that the runs name. `tuned` names the fields of those
-    variants that were tuned; they have a part of their own.
+    are on this machine, nothing is downloaded and no code is run that the runs name. Speed-ups are over the
+    `baseline`, a method or a label. `tuned` names the fields of those variants that were tuned; they have a part of
+    their own.
     """
     if not any(histories.values()):
         raise UserError("a report needs at least one finished run")
-    parts = make_parts(histories, tuned)
+    parts = make_parts(histories, tuned, baseline)
     sections, data = [], []
     for part in parts:
         clients, why = _clients(part, prepare or Preparer(download=False, own_code=False))
@@ -125,7 +128,7 @@ def _section(part: Part, clients: ClientView | None, why: str) -> _Section:
         words=in_words(part, clients),
         score=part.goal.score,
         header=[column.title for column in shown],
-        table=[[Cell(column.text(row).replace("±", " ± "), column.sort(row)) for column in shown] for row in part.rows],
+        table=[[Cell(column.cell(row).replace("±", " ± "), column.sort(row)) for column in shown] for row in part.rows],
         clients=clients,
         without_clients=why,
         client_table=_client_table(clients),

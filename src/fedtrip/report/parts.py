@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from fedtrip.comparison.comparable import Setting, settings_of
+from fedtrip.comparison.baseline import BASELINE, baselines_of, variant_settings
+from fedtrip.comparison.comparable import Setting
 from fedtrip.comparison.variants import Row, Variant, same_seeds, summarise
-from fedtrip.data.sources import FORMS, short_name
-from fedtrip.experiment.description import Experiment
-from fedtrip.families import TASK
+from fedtrip.experiment.names import title_of
 from fedtrip.runs.history import History
 from fedtrip.tasks.interface import Goal
 
@@ -22,6 +21,8 @@ class Part:
     histories: dict[str, Sequence[History]]
     rows: list[Row]
     settings: dict[str, Setting]
+    baselines: Sequence[str] = ()
+    """the variants that speed-ups are over"""
 
     def comparable(self, one: str, other: str) -> bool:
         """Whether a ratio of the rounds of two variants means something."""
@@ -40,7 +41,9 @@ class Part:
 
 
 def make_parts(
-    histories: Mapping[str, Sequence[History]], tuned: Mapping[str, Collection[str]] | None = None
+    histories: Mapping[str, Sequence[History]],
+    tuned: Mapping[str, Collection[str]] | None = None,
+    baseline: str = BASELINE,
 ) -> list[Part]:
     """One part for each combination of data set, model, partition, task and goal, in the order they come.
 
@@ -56,30 +59,9 @@ def make_parts(
     for title, some in titles.items():
         experiments = {label: runs[0].experiment for label, runs in some.items()}
         variants = [
-            Variant(label, one, frozenset(own[label]) if label in own else None) for label, one in experiments.items()
+            Variant(label, one, tuned=frozenset(own[label]) if label in own else None)
+            for label, one in experiments.items()
         ]
-        parts.append(Part(title, some, summarise(variants, some), settings_of(experiments, own)))
+        rows = summarise(variants, some, baseline=baseline)
+        parts.append(Part(title, some, rows, variant_settings(variants), baselines_of(variants, baseline)))
     return parts
-
-
-def title_of(experiment: Experiment) -> str:
-    """What was run on what."""
-    parts = [without_folders(experiment.dataset), without_folders(experiment.model), str(experiment.partition)]
-    return ", ".join([*parts, *_task_in_words(experiment)])
-
-
-def _task_in_words(experiment: Experiment) -> list[str]:
-    """The task, where it is not the usual one; of its options only the goal, because a part has one."""
-    task = experiment.task
-    if task.name not in TASK.names():
-        return [str(task)]
-    named = [] if task.text == TASK.default else [task.text]
-    return [*named, *(str(value) for option, value in task.options.items() if option == "score")]
-
-
-def without_folders(name: str) -> str:
-    """A user's own file without the folders it lies in, a Python object by the beginning of its digest."""
-    kind, colon, rest = name.partition(":")
-    if colon and kind in FORMS:
-        return short_name(name)
-    return f"{kind}:{rest[:12]}…" if colon and kind == "python" else name

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedtrip.experiment.description import Experiment
-from fedtrip.report.parts import Part, without_folders
+from fedtrip.experiment.names import without_folders
+from fedtrip.report.parts import Part
 from fedtrip.runs.history import History
 
 NOT_SHOWN = ("schema_version", "method", "seed")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedtrip.comparison.variants import BASELINE, Row, rounds_ratio
+from fedtrip.comparison.variants import Row, rounds_ratio
 from fedtrip.report.clients import ClientView
 from fedtrip.report.parts import Part
 from fedtrip.tasks.interface import ACCURACY, Goal
@@ -91,7 +91,7 @@ def _by_rounds(part: Part, target: str) -> Words:
             f"No clear winner: {best.variant} needed the fewest rounds to {target}, {_rounds(best)} on average, "
             f"but these runs do not tell it apart from {others[0].variant} with {_rounds(others[0])}."
         )
-    rivals = [row for row in part.rows if row.method == BASELINE and row is not best][:1] + others[:1]
+    rivals = [row for row in part.rows if row.variant in part.baselines and row is not best][:1] + others[:1]
     sentences = [_against(part, best.variant, rival) for rival in dict.fromkeys(row.variant for row in rivals)]
     if missed:
         sentences.append(f"Not every trial got there: {reached}. {bound}")

@@ -157,6 +157,7 @@ _SUMMARY_FIELDS: dict[str, Callable[[Any], bool]] = {
     "ended": lambda value: value is None or isinstance(value, str),
     "stopped": lambda value: value is None or isinstance(value, str),
     "remark": lambda value: value is None or isinstance(value, str),
+    "method_label": lambda value: value is None or isinstance(value, str),
     "gflops_per_round": lambda value: value is None or type(value) in (int, float),
     "acceleration": lambda value: value is None or (isinstance(value, list) and all(isinstance(v, str) for v in value)),
     "kernels": lambda value: value is None or isinstance(value, str),

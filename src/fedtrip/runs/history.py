@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fedtrip.arguments import checked_arguments
 from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.names import shown_method, title_of
+from fedtrip.printable import one_line
 from fedtrip.rounds.early_stopping import best_round
 from fedtrip.rounds.record import RoundRecord, first_round_reaching
 from fedtrip.tasks.interface import ACCURACY, Goal
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
 
+FIGURES = "fedtrip.figures"
+"""By its name, because it lies above the runs."""
 LAST_ROUNDS = 10
 """The final score is the mean over this many last evaluated rounds, as in the paper."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class History:
     """A finished run without its model."""
 
@@ -38,7 +45,45 @@ class History:
     """why it was stopped before its last round, as it was asked to be: by its patience, or by its `on_round`"""
     remark: str | None = field(default=None, kw_only=True)
     """what one should know of the method with this model"""
+    method_label: str | None = field(default=None, kw_only=True)
+    """what the method's class calls itself, if it does"""
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {one_line(self.title)}: {one_line('; '.join(self._in_words()))}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the run in a few numbers, and its curve."""
+        shown: str = import_module(f"{FIGURES}.notebook").run_html(self)
+        return shown
+
+    def plot(self) -> Figure:
+        """The test score over the rounds, as a figure of matplotlib."""
+        drawn: Figure = import_module(f"{FIGURES}.convergence").convergence({self.label: [self]}, self.title)
+        return drawn
+
+    @property
+    def label(self) -> str:
+        """What the method is called where people read it."""
+        return self.method_label or shown_method(self.experiment.method.name)
+
+    @property
+    def title(self) -> str:
+        """What was run."""
+        return f"{self.label} on {title_of(self.experiment)}, seed {self.experiment.seed}"
+
+    def _in_words(self) -> list[str]:
+        """What came out of it, in a few words each."""
+        done, target, goal = len(self.records), self.experiment.target, self.goal
+        planned = f" of {self.experiment.rounds}" if done < self.experiment.rounds else ""
+        words = [f"{done}{planned} round{'s' if planned or done != 1 else ''}"]
+        if target is not None:
+            reached = self.rounds_to(target)
+            shown = f"{goal.score} {goal.shown_target(target)}"
+            words.append(f"{shown} not reached" if reached is None else f"{shown} in round {reached}")
+        words.append(f"final {goal.score} {'none' if self.final_score is None else goal.shown(self.final_score)}")
+        return [*words, *(f"ended early: {why}" for why in (self.ended,) if why), *filter(None, [self.stopped])]
+
+    @checked_arguments()
     def rounds_to(self, target: float) -> int | None:
         """The first round whose test score is as good as the target; None if it was never reached."""
         return first_round_reaching(self.records, target, self.goal)

@@ -38,13 +38,13 @@ OnRound = Callable[[RoundRecord], object] | Callable[[RoundRecord, ModelView], o
 def tell(on_round: OnRound, record: RoundRecord, model: ModelView) -> None:
     """Call it in the caller's own settings of torch."""
     with callback():
-        if _takes_the_model(on_round):
+        if takes_the_model(on_round):
             on_round(record, model)  # type: ignore[call-arg]
         else:
             on_round(record)  # type: ignore[call-arg]
 
 
-def _takes_the_model(on_round: OnRound) -> bool:
+def takes_the_model(on_round: OnRound) -> bool:
     """Whether it has a second argument, by position and without a default."""
     try:
         parameters = list(inspect.signature(on_round).parameters.values())

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result(History):
     """A finished run."""
 
@@ -91,6 +91,7 @@ class Result(History):
             "ended": self.ended,
             "stopped": self.stopped,
             **({} if self.remark is None else {"remark": self.remark}),
+            **({} if self.method_label is None else {"method_label": self.method_label}),
             "model_sha256": self.model_sha256,
             "seconds": sum(r.seconds for r in self.records),
             "versions": versions(),

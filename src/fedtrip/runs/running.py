@@ -16,6 +16,7 @@ from fedtrip.engines.base import Engine
 from fedtrip.errors import StopRun, UserError
 from fedtrip.experiment.federation import Federation
 from fedtrip.interruption import undisturbed
+from fedtrip.methods.interface import own_label
 from fedtrip.one_thread import whole_run
 from fedtrip.partitions.interface import sizes_of
 from fedtrip.rounds.early_stopping import BestSoFar
@@ -139,6 +140,7 @@ def _run(
         build=partial(copy.deepcopy, federation.module),
         frozen=frozen_names(federation.module),
         remark=remark,
+        method_label=own_label(type(federation.method)),
     )
     if writer is not None:
         with undisturbed():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 from torch import nn
 
+from fedtrip.arguments import checked_arguments
 from fedtrip.errors import UserError
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import Federation, ModelSource, prepare
@@ -19,9 +21,11 @@ from fedtrip.runs.folder import (
     read_summary,
 )
 from fedtrip.runs.result import Result
+from fedtrip.runs.unfinished import check_finished
 from fedtrip.tasks.interface import ACCURACY, Goal
 
 
+@checked_arguments(leave=("data",), model="a torch module, or a function that makes one")
 def load_result(
     run_folder: Path | str,
     *,
@@ -30,18 +34,22 @@ def load_result(
     data_dir: Path | str | None = None,
     trust: bool = False,
 ) -> Result:
-    """A finished run as a `Result`; its trained module is built when it is asked for. Damaged files are refused.
+    """A finished run as a `Result`; its trained module is built when it is asked for. Damaged files are refused, and so
+    is a run that is not finished, with what there is of it.
 
     A model or a task that the run names as `package.module:name` is imported then only with `trust`.
     """
     folder = Path(run_folder)
-    experiment, summary = read_experiment(folder), read_summary(folder)
+    experiment = read_experiment(folder)
+    check_finished(folder)
+    summary = read_summary(folder)
     records, state = read_records(folder), read_finished_model(folder, summary)
     if [record.round for record in records] != list(range(1, len(records) + 1)):
         raise UserError(f"'{folder / METRICS}' is damaged: its rounds are not 1 to {len(records)}")
 
     def build() -> nn.Module:
-        return stored_federation(folder, experiment, model, data, data_dir, trust).module
+        # a copy: the trained parameters must not go into the module that the caller gave
+        return copy.deepcopy(stored_federation(folder, experiment, model, data, data_dir, trust).module)
 
     return Result(
         experiment=experiment,
@@ -51,6 +59,7 @@ def load_result(
         ended=summary.get("ended"),
         stopped=summary.get("stopped"),
         remark=summary.get("remark"),
+        method_label=summary.get("method_label"),
         gflops_per_round=summary.get("gflops_per_round"),
         acceleration=tuple(summary.get("acceleration", ())),
         kernels=summary.get("kernels"),

@@ -27,10 +27,10 @@ class Comparison:
 
     name: str
     labels: dict[str, str]
-    """name of a variant's folder → its label, in the order of its table"""
+    """name of a variant's folder → its label, in the order of its table; of two with the same runs the first's"""
     seeds: tuple[int, ...]
-    experiments: tuple[Experiment, ...]
-    """those of the variants, as far as they can be read"""
+    variants: tuple[tuple[str, Experiment], ...]
+    """label and experiment of each, as far as they can be read"""
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,11 @@ def _read_comparison(path: Path, named: Path) -> Comparison | str:
             experiments.append(Experiment.from_text(text))
         except (UserError, TypeError, AttributeError):  # then its runs say what they are
             break
-    return Comparison(
-        path.parent.name, {name: label for label, name in variants.items()}, tuple(seeds), tuple(experiments)
-    )
+    shown = [manifest["labels"][variant] for variant in variants]
+    labels: dict[str, str] = {}
+    for label, name in zip(shown, variants.values(), strict=True):
+        labels.setdefault(name, label)
+    return Comparison(path.parent.name, labels, tuple(seeds), tuple(zip(shown, experiments, strict=False)))
 
 
 def _in_order(names: list[str], comparison: Comparison | None) -> list[str]:

@@ -15,11 +15,11 @@ from typing import Any
 
 from fedtrip.errors import UserError, shortened
 from fedtrip.experiment.description import Experiment
-from fedtrip.families import TASK
 from fedtrip.files.lock import is_locked
 from fedtrip.files.plain import NotPlain, Stamp, opened_plain, read_at, read_plain, stamp_of
 from fedtrip.rounds.record import RoundRecord, first_round_reaching, record_from_json
 from fedtrip.runs.folder import EXPERIMENT, METRICS, SUMMARY, summary_of
+from fedtrip.runs.unfinished import goal_named, goal_of
 from fedtrip.tasks.interface import Goal
 from fedtrip.watch.finding import MOST_BYTES, FoundRun
 
@@ -137,7 +137,7 @@ class Followed:
 
     def _add(self, record: RoundRecord) -> None:
         if self.goal is None and record.scores:
-            self.goal = Goal(next((name for name in record.scores if name != "loss"), "loss"))
+            self.goal = goal_named(record.scores)
         score = None if self.goal is None else _finite(record.scores.get(self.goal.score))
         self._scores.append(score)
         self._megabytes.append(_finite((record.bytes_down + record.bytes_up) / 1e6) or 0.0)
@@ -213,12 +213,6 @@ def _read_experiment(found: FoundRun) -> tuple[Experiment | None, Goal | None, s
     except UserError as problem:
         return None, None, shortened(problem)
     return experiment, goal_of(experiment), None
-
-
-def goal_of(experiment: Experiment) -> Goal | None:
-    """What its task's target is about; None if the task is code of the user's own, which is not run to ask it."""
-    goal: Goal | None = TASK.make(experiment.task).goal if experiment.task.name in TASK.names() else None
-    return goal
 
 
 def _finite(value: Any) -> float | None:

@@ -12,12 +12,14 @@ from typing import Any
 
 from fedtrip.errors import shortened
 from fedtrip.experiment.description import Experiment
+from fedtrip.experiment.names import shown_method, title_of
+from fedtrip.figures.palette import looks
 from fedtrip.printable import printable
 from fedtrip.report.charts import appearance, goal_data
-from fedtrip.report.parts import title_of
+from fedtrip.runs.unfinished import goal_of
 from fedtrip.tasks.interface import Goal
 from fedtrip.watch.finding import Comparison, Finder, Found, FoundRun
-from fedtrip.watch.following import Followed, goal_of
+from fedtrip.watch.following import Followed
 
 SECONDS_BETWEEN_LOOKS, SECONDS_BETWEEN_SEARCHES = 0.5, 2.0
 SEARCHING_PART = 0.05
@@ -37,6 +39,8 @@ class _Part:
     targets: set[float | None] = field(default_factory=set)
     variants: dict[str, str] = field(default_factory=dict)
     """the experiment, whatever its seed → its label"""
+    methods: dict[str, str] = field(default_factory=dict)
+    """label → method"""
     changed: int = 0
 
     def number_of(self, experiment: Experiment, label: str, group: str, tick: int) -> int:
@@ -44,7 +48,8 @@ class _Part:
         plain = experiment.model_copy(update={"seed": 0}).to_toml()
         if plain not in self.variants:
             names = chain([label, f"{label} ({group})"], (f"{label} ({group}, {n})" for n in count(2)))
-            self.variants[plain] = next(name for name in names if name not in self.variants.values())
+            self.variants[plain] = next(name for name in names if name not in self.methods)
+            self.methods[self.variants[plain]] = experiment.method.name
             self.targets.add(experiment.target)
             self.changed = tick
         return list(self.variants).index(plain)
@@ -57,8 +62,8 @@ class _Part:
             "goal": goal_data(self.goal),
             "target": next(iter(self.targets)) if len(self.targets) == 1 else None,
             "variants": [
-                {"label": printable(shortened(label)), **appearance(place)}
-                for place, label in enumerate(self.variants.values())
+                {"label": printable(shortened(label)), **appearance(look)}
+                for label, look in looks(self.methods).items()
             ],
         }
 
@@ -146,7 +151,7 @@ class Watched:
 
     def _announce(self, comparison: Comparison) -> None:
         """The variants of a comparison have the colours of its report, whichever of them begin first."""
-        for label, experiment in zip(comparison.labels.values(), comparison.experiments, strict=False):
+        for label, experiment in comparison.variants:
             if (goal := goal_of(experiment)) is not None:
                 self._part(experiment, goal).number_of(experiment, label, comparison.name, self._tick)
 
@@ -154,7 +159,7 @@ class Watched:
         if run.number in self._places or run.experiment is None or run.goal is None:
             return
         part = self._part(run.experiment, run.goal)
-        label = run.found.label or run.experiment.method.name
+        label = run.found.label or run.summary.get("method_label") or shown_method(run.experiment.method.name)
         variant = part.number_of(run.experiment, label, run.found.group, self._tick)
         self._places[run.number] = part.number, variant
         run.changed = self._tick

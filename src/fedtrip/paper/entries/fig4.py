@@ -7,7 +7,7 @@ from pathlib import Path
 from fedtrip.data import load_dataset
 from fedtrip.experiment.description import Experiment
 from fedtrip.experiment.federation import prepare
-from fedtrip.figures.drawing import FORMATS
+from fedtrip.figures.drawing import BOTH
 from fedtrip.figures.labels import draw_label_distribution
 from fedtrip.paper.entry import Entry, Findings
 from fedtrip.paper.page import Page
@@ -36,7 +36,7 @@ def write(findings: Findings, folder: Path) -> None:
         for client, counts in enumerate(tables[title].tolist()):
             page.rows.append([title, str(client), *map(str, counts)])
             page.records.append({"setting": title, "client": client, **{f"class_{c}": n for c, n in enumerate(counts)}})
-    for suffix in FORMATS:
+    for suffix in BOTH:
         draw_label_distribution(tables, folder / f"labels{suffix}")
     page.write(folder)
 

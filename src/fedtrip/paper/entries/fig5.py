@@ -77,7 +77,7 @@ def write(findings: Findings, folder: Path) -> None:
                     rounds, accuracy = common_rounds(runs)
                     smooth = smoothed(accuracy)
                     colour, style = look(number)
-                    panel.plot(rounds, smooth.mean(0), style, color=colour, label=label, linewidth=1.4)
+                    panel.plot(rounds, smooth.mean(0), linestyle=style, color=colour, label=label, linewidth=1.4)
                     panel.fill_between(rounds, smooth.min(0), smooth.max(0), color=colour, alpha=0.1, lw=0)
                     final = final_accuracy(runs)
                     page.rows.append([case, label, f"{shown_final(runs)} ({len(runs)})"])

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from fedtrip.comparison.tables import interval
 from fedtrip.figures.drawing import STYLE, save_both
-from fedtrip.figures.palette import look
+from fedtrip.figures.palette import Look, look
 from fedtrip.methods.fedtrip_auto import FedTripAuto
 from fedtrip.paper.entries.choice import POOLED, RULE_OF_CHOICE, chosen, gain_on, speedup_on, standings_table
 from fedtrip.paper.entries.reach import mu_and_push, travel_of_a_round
@@ -132,7 +132,7 @@ def _draw(findings: Findings, stem: Path) -> None:
         save_both(figure, stem)
 
 
-def _draw_case(findings: Findings, case: str, style: tuple[str, str], left: Axes, right: Axes) -> None:
+def _draw_case(findings: Findings, case: str, style: Look, left: Axes, right: Axes) -> None:
     colour, dashes = style
     places: dict[bool, list[tuple[float, float, float]]] = {True: [], False: []}
     for line in (line for line in findings.lines if line.case == case and line.label != BASELINE):

@@ -198,7 +198,7 @@ def _draw_curves(findings: Findings, axes: Axes) -> None:
         if runs:
             rounds, accuracy = common_rounds(runs)
             colour, style = look(number)
-            axes.plot(rounds, accuracy.mean(0), style, color=colour, label=name, linewidth=1.4)
+            axes.plot(rounds, accuracy.mean(0), linestyle=style, color=colour, label=name, linewidth=1.4)
             axes.fill_between(rounds, accuracy.min(0), accuracy.max(0), color=colour, alpha=0.1, lw=0)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))

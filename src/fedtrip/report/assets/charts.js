@@ -12,7 +12,7 @@ const charts = (() => {
   const seeThrough = (colour, alpha) =>
     `rgba(${[1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)).join(",")},${alpha})`;
   const style = (name) => getComputedStyle(root).getPropertyValue(name).trim();
-  const DASHES = { solid: "", dash: "7 3", dashdot: "7 3 2 3", dot: "2 3" };
+  const DASHES = { solid: "", dash: "7 3", dashdot: "7 3 2 3", dot: "2 3", longdash: "11 4", longdashdot: "11 3 2 3" };
   const X_TITLES = {
     rounds: "communication round",
     megabytes: "MB sent, all clients, down and up",
@@ -58,6 +58,7 @@ const charts = (() => {
   const NUMBER = { one: ".4~g", two: ".4~g", axis: "~g", ticks: "~g", room: 0 };
   const unitOf = (part) => (part.goal.share ? SHARE : NUMBER);
 
+  const FEW = 8; // of more lines the bands are fainter
   const MOST_IN_ONE_BOX = 12; // more lines than this are told of one by one, not all of a round at once
 
   // A variant's `number` is what hides it, where several lines are one method's; otherwise its place.
@@ -65,6 +66,7 @@ const charts = (() => {
     const traces = [], unit = unitOf(part);
     const drawn = part.variants
       .map((v, place) => ({ v, number: v.number ?? place })).filter(({ v }) => v.x[state.x] !== null);
+    const faint = drawn.length > FEW ? 0.5 : 1;
     const together = state.x === "rounds" && !narrow() && drawn.length <= MOST_IN_ONE_BOX;
     for (const { v, number } of drawn) {
       if (v.trials.length < 2) continue;
@@ -72,7 +74,7 @@ const charts = (() => {
       traces.push({
         x: [...keep.map((i) => x[i]), ...keep.map((i) => x[i]).reverse()],
         y: [...keep.map((i) => v.high[i]), ...keep.map((i) => v.low[i]).reverse()],
-        fill: "toself", fillcolor: seeThrough(colourOf(v), dark() ? 0.16 : 0.12), line: { width: 0 }, mode: "lines",
+        fill: "toself", fillcolor: seeThrough(colourOf(v), faint * (dark() ? 0.16 : 0.12)), line: { width: 0 }, mode: "lines",
         hoverinfo: "skip", visible: !state.hidden.has(number), name: plain(v.label),
       });
     }
@@ -107,8 +109,8 @@ const charts = (() => {
     const button = document.createElement("button");
     button.type = "button";
     button.setAttribute("aria-pressed", "true");
-    button.innerHTML = `<svg width="26" height="8" aria-hidden="true"><line x1="0" y1="4" x2="26" y2="4"
-      stroke-width="2.5" stroke-dasharray="${DASHES[variant.dash]}"/></svg>`;
+    button.innerHTML = '<svg width="26" height="8" aria-hidden="true">' +
+      '<line x1="0" y1="4" x2="26" y2="4" stroke-width="2.5"/></svg>';
     button.append(variant.label);
     button.addEventListener("click", () => {
       const hide = button.getAttribute("aria-pressed") === "true";
@@ -116,6 +118,13 @@ const charts = (() => {
       toggle(hide);
     });
     return button;
+  }
+
+  // A chip's line in the variant's colour of the theme, and in its style.
+  function dress(chip, variant) {
+    const line = chip.querySelector("line");
+    line.setAttribute("stroke", colourOf(variant));
+    line.setAttribute("stroke-dasharray", DASHES[variant.dash]);
   }
 
   // One of some buttons is pressed: the x-axis, or what a curve stands for.
@@ -175,7 +184,7 @@ const charts = (() => {
   }
 
   return {
-    root, narrow, dark, colourOf, plain, seeThrough, style, unpack, draw, title, SHARE, unitOf, convergence, chip, choice,
+    root, narrow, dark, colourOf, plain, seeThrough, style, unpack, draw, title, SHARE, unitOf, convergence, chip, dress, choice,
     sortable, theme,
   };
 })();

@@ -1,14 +1,17 @@
 (async () => {
   const { root, narrow, colourOf, plain, seeThrough, style, draw, title, SHARE, unitOf, convergence } = charts;
   const parts = JSON.parse(document.getElementById("data").textContent);
-  // A long label goes on several lines, so that it leaves room for the chart.
+  const MOST_LINES = 2; // what a box has room for; the buttons above have the whole label
+  // A long label goes on in a second line, so that it leaves room for the chart.
   const wrapped = (label) => {
     const lines = [];
     for (const word of label.split(" ")) {
       const line = `${lines.at(-1) ?? ""} ${word}`.trim();
       if (lines.length && line.length <= (narrow() ? 16 : 26)) lines[lines.length - 1] = line; else lines.push(word);
     }
-    return lines.map(plain).join("<br>");
+    const shown = lines.slice(0, MOST_LINES);
+    if (lines.length > MOST_LINES) shown.push(`${shown.pop()} …`);
+    return shown.map(plain).join("<br>");
   };
 
   function boxes(part, state, valuesOf, pointsOf, more) {
@@ -16,7 +19,7 @@
     const traces = [];
     for (const { v } of shown) {
       const values = valuesOf(v);
-      const label = wrapped(v.label);
+      const label = plain(v.label);
       if (values.length > 1) {
         traces.push({
           type: "box", orientation: "h", x: values, y: values.map(() => label), boxpoints: false, name: label,
@@ -25,12 +28,12 @@
       }
       traces.push({ type: "scatter", mode: "markers", name: label, y: values.map(() => label), x: values, ...pointsOf(v) });
     }
-    const labels = shown.map(({ v }) => wrapped(v.label)).reverse();
-    const lines = labels.reduce((sum, label) => sum + Math.max(2, label.split("<br>").length), 0);
+    const labels = shown.map(({ v }) => v.label).reverse();
     return [traces, {
-      height: (more.title ? 90 : 60) + 19 * Math.max(lines, 2), hovermode: "closest",
+      height: (more.title ? 90 : 60) + 38 * Math.max(labels.length, 1), hovermode: "closest",
       xaxis: more,
-      yaxis: { type: "category", categoryorder: "array", categoryarray: labels, showgrid: false,
+      yaxis: { type: "category", categoryorder: "array", categoryarray: labels.map(plain), showgrid: false,
+               tickvals: labels.map(plain), ticktext: labels.map(wrapped),
                tickfont: { color: style("--text") } },
     }];
   }
@@ -117,7 +120,7 @@
       section.querySelectorAll(".swatch").forEach((swatch) => {
         swatch.style.background = colourOf(variants.find((v) => v.label === swatch.dataset.variant));
       });
-      section.querySelectorAll(".chips line").forEach((line, i) => line.setAttribute("stroke", colourOf(variants[i])));
+      section.querySelectorAll(".chips button").forEach((chip, i) => charts.dress(chip, variants[i]));
     });
   }
 

@@ -171,7 +171,7 @@
     part.section.hidden = !mine.length;
     part.chips.forEach((chip, number) => {
       chip.hidden = !mine.some((run) => run.variant === number);
-      chip.querySelector("line").setAttribute("stroke", colourOf(part.variants[number]));
+      charts.dress(chip, part.variants[number]);
     });
     mine.forEach((run) => { run.row.querySelector(".swatch").style.background = colourOf(part.variants[run.variant]); });
     part.section.querySelectorAll("[data-x]").forEach((button) => {
