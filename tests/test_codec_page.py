@@ -42,6 +42,8 @@ def test_the_table_pairs_by_seed_and_marks_what_meets_the_aim() -> None:
         runs += [run("none", seed, 30 + noise, 12_000_000 + noise), run("eden:1", seed, 31 - noise, 1_000_000)]
         runs += [run("int8", seed, 30 + noise, 2_000_000), run("sign", seed, 50 + noise, 600_000)]
         runs += [run("topk:0.01", seed, 100, 500_000, reached=seed == 0)]
+    assert codec_page.verdict(runs, "fedtrip").endswith(" of `none`: `eden:1`.")
+    assert codec_page.verdict(runs[1:2], "fedtrip").endswith(": none of them.")
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in codec_page.table(runs, "fedtrip").splitlines()
     ]

@@ -117,7 +117,7 @@ def test_reading_a_name_imports_nothing_and_never_fails_otherwise(here, monkeypa
     assert UPLOAD_CODEC.read("int8.a:Rule").name == "int8.a:Rule"
     assert UPLOAD_CODEC.read("topk.a:Rule").name == "topk.a:Rule"
     assert UPLOAD_CODEC.read("int9:Rule").name == "int9:Rule"
-    with pytest.raises(UserError, match="did you mean 'int'"):
+    with pytest.raises(UserError, match="did you mean 'int:BITS'"):
         UPLOAD_CODEC.read("int7:Rule")
 
 

@@ -67,12 +67,30 @@ def meets_aim(upload: Ratio | None, rounds: Ratio | None) -> bool:
     return rounds.high is not None and rounds.high >= 1
 
 
-def table(runs: Sequence[Run], method: str) -> str:
-    """The codecs with one method, the least upload to target first; bold is a codec that meets the aim."""
-    by_codec: dict[str, list[Run]] = {}
+def verdict(runs: Sequence[Run], method: str) -> str:
+    """Which codecs meet the aim with a method."""
+    by_codec = _by_codec(runs, method)
+    base = by_codec.get("none", [])
+    good = [
+        f"`{codec}`"
+        for codec, own in by_codec.items()
+        if meets_aim(ratio_of(base, own, "bytes_up"), ratio_of(base, own, "rounds"))
+    ]
+    told = "At most a tenth of the upload, in rounds that are fewer or not told apart from those of `none`"
+    return f"{told}: {', '.join(good) or 'none of them'}."
+
+
+def _by_codec(runs: Sequence[Run], method: str) -> dict[str, list[Run]]:
+    found: dict[str, list[Run]] = {}
     for run in runs:
         if run.method == method:
-            by_codec.setdefault(run.codec, []).append(run)
+            found.setdefault(run.codec, []).append(run)
+    return found
+
+
+def table(runs: Sequence[Run], method: str) -> str:
+    """The codecs with one method, the least upload to target first; bold is a codec that meets the aim."""
+    by_codec = _by_codec(runs, method)
     base = by_codec.get("none", [])
     lines = [["codec", "rounds to target", "reached", "upload MB to target", "MB both ways", "times less upload [95 %]",
               "rounds, none's over its own [95 %]"], ["---"] * 7]  # fmt: skip
@@ -100,10 +118,14 @@ def tables(runs: Sequence[Run]) -> str:
     """One for each method, or that nothing was measured."""
     if not runs:
         return NOT_YET
-    parts = [f"### {method}\n\n{table(runs, method)}" for method in METHODS if any(r.method == method for r in runs)]
-    seeds = len({run.seed for run in runs})
-    hours = sum(run.seconds for run in runs) / 3600
-    return f"{len(runs)} runs on {seeds} seeds, {hours:.1f} hours of one core.\n\n" + "\n\n".join(parts)
+    parts = [
+        f"### {method}\n\n{verdict(runs, method)}\n\n{table(runs, method)}"
+        for method in METHODS
+        if any(run.method == method for run in runs)
+    ]
+    seeds, minutes = sorted({run.seed for run in runs}), sum(run.seconds for run in runs) / 60
+    told = f"{len(runs)} runs, seeds {seeds[0]} to {seeds[-1]}, {minutes:.0f} minutes of one core."
+    return "\n\n".join([told, *parts])
 
 
 def with_tables(page: str) -> str:

@@ -18,7 +18,6 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "strategy": ("--methods {}", "--method {}"),
     "method": ("--methods {}",),
     "methods": ("--method {}",),
-    "baseline": ("--methods {}",),
     "epochs": ("--local-epochs {}",),
     "local-ep": ("--local-epochs {}",),
     "num-epochs": ("--local-epochs {}",),
@@ -168,8 +167,8 @@ NAMES: dict[str, dict[str, str]] = {
     "lr_schedule": {"annealing": "cosine", "cosine-annealing": "cosine", "exp": "exponential", "decay": "exponential"},
     "select": {"random": "uniform", "all": "uniform", "by-size": "weighted"},
     "upload_codec": {
-        "quantize": "int8", "quantization": "int8", "8bit": "int8", "qsgd": "int8", "top-k": "topk", "sparse": "topk",
-        "sparsify": "topk",
+        "quantize": "int8", "quantization": "int8", "8bit": "int8", "4bit": "int4", "top-k": "topk", "sparse": "topk",
+        "sparsify": "topk", "random-k": "randk", "rand-k": "randk", "signsgd": "sign", "drive": "eden",
     },
     "combine": {"average": "mean", "avg": "mean", "fedavg": "mean", "trimmed-mean": "trimmed", "trim": "trimmed"},
     "server_optimizer": {

@@ -59,7 +59,7 @@ BAD = [
     (["--model", "badmodel:seven"], "returns shape (2, 7) for a batch of shape (2, 1, 8, 8); accepted: a tensor"),
     (["--model", "badmodel:fails"], "failed when called with (): RuntimeError: two lines"),
     (["--model", "cnn"], "model 'cnn' cannot take samples of shape (1, 8, 8); accepted: (channels, height, width)"),
-    (["--partition", "dirichle:0.5"], "partition 'dirichle' is unknown; did you mean 'dirichlet'?"),
+    (["--partition", "dirichle:0.5"], "partition 'dirichle' is unknown; did you mean 'dirichlet:ALPHA'?"),
     (["--partition", "dirichlet:nan"], "partition 'dirichlet:nan': option 'alpha' is nan; accepted: a finite number"),
     (["--partition", "orthogonal:11", "--samples-per-client", 9], "has more clusters than classes; accepted: 1 to 10"),
     (["--partition", "given"], "partition 'given' needs data that are already split"),

@@ -7,6 +7,7 @@ import pytest
 import torch
 from tests.reference.coding import FED_BACK, RULES, UNBIASED, is_refused, made, streams, there_and_back, vector
 
+from fedtrip.codecs import _packing
 from fedtrip.families import UPLOAD_CODEC
 
 
@@ -66,6 +67,16 @@ def test_the_mean_of_many_draws_is_the_vector(rule):
     error = draws.std(0) / math.sqrt(count)
     assert bool(((draws.mean(0) - x).abs() <= 5 * error + 1e-6).all())
     assert float(error.max()) > 0
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_the_parts_in_which_it_is_computed_change_nothing(rule, monkeypatch):
+    codec, x = made(rule), vector(1003)
+    whole, there = codec.pack(x, streams()("w")), there_and_back(codec, x)
+    monkeypatch.setattr(_packing, "PART", 64)
+    assert len(list(_packing.parts(1003))) == 16
+    assert torch.equal(codec.pack(x, streams()("w")), whole)
+    assert torch.equal(there_and_back(codec, x), there)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)

@@ -18,8 +18,8 @@ def half(_rng, d):
     return np.full(d, 0.5)
 
 
-def high_first(codes, bits):
-    rows = np.unpackbits(codes[:, None], axis=1, bitorder="big")[:, -bits:]
+def high_first(d, bits, codes):
+    rows = np.unpackbits(codes(slice(0, d))[:, None], axis=1, bitorder="big")[:, -bits:]
     return np.packbits(rows.reshape(-1), bitorder="big")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fedtrip.codecs._packing import (
@@ -31,24 +30,31 @@ def pack_integers(x: Tensor, rng: np.random.Generator, bits: int, block: int | N
     values, levels = x.numpy(), _levels(bits)
     sizes = np.abs(in_blocks(values, block)).max(axis=1, initial=0.0)
     scales = (sizes.astype(np.float64) / levels).astype(np.float32)
-    each = for_each(scales.astype(np.float64), len(values), block)
-    usable = np.isfinite(each) & (each > 0)
-    with np.errstate(invalid="ignore"):
-        shifted = np.floor(values.astype(np.float64) / np.where(usable, each, 1.0) + uniforms(rng, len(values)))
-    whole = np.where(usable, np.clip(shifted, -levels, levels), 0.0).astype(np.int8)
-    return torch.from_numpy(np.concatenate([scale_bytes(scales), packed(_masked(whole, bits), bits)]))
+
+    def codes(part: slice) -> Bytes:
+        each = for_each(scales.astype(np.float64), part, block)
+        usable = np.isfinite(each) & (each > 0)
+        with np.errstate(invalid="ignore"):
+            quotients = values[part].astype(np.float64) / np.where(usable, each, 1.0)
+        shifted = np.floor(quotients + uniforms(rng, len(quotients)))
+        whole = np.where(usable, np.clip(shifted, -levels, levels), 0.0).astype(np.int8)
+        return whole.view(np.uint8) & np.uint8((1 << bits) - 1)  # two's complement
+
+    return torch.from_numpy(np.concatenate([scale_bytes(scales), packed(len(values), bits, codes)]))
 
 
 def unpack_integers(payload: Tensor, d: int, bits: int, block: int | None = None) -> Tensor:
     """σ·q; raises `ValueError` for a scale or a q that cannot be."""
     raw, count, levels = payload.numpy(), count_blocks(d, block), _levels(bits)
-    scales = read_scales(raw, count)
-    codes = unpacked(raw[4 * count :], bits, d).astype(np.int16)
-    whole = np.where(codes > levels, codes - (1 << bits), codes)
-    if len(whole) and int(whole.min()) < -levels:
-        raise ValueError(f"a number is {int(whole.min())} steps; accepted: −{levels} to {levels}")
-    with np.errstate(over="ignore"):  # the server refuses what is not finite
-        return torch.from_numpy((whole * for_each(scales.astype(np.float64), d, block)).astype(np.float32))
+    scales, result = read_scales(raw, count).astype(np.float64), np.empty(d, dtype=np.float32)
+    for part, codes in unpacked(raw[4 * count :], bits, d):
+        signed = codes.astype(np.int16)
+        whole = np.where(signed > levels, signed - (1 << bits), signed)
+        if int(whole.min()) < -levels:
+            raise ValueError(f"a number is {int(whole.min())} steps; accepted: −{levels} to {levels}")
+        with np.errstate(over="ignore"):  # the server refuses what is not finite
+            result[part] = whole * for_each(scales, part, block)
+    return torch.from_numpy(result)
 
 
 def length_of_integers(d: int, bits: int, block: int | None = None) -> int:
@@ -58,8 +64,3 @@ def length_of_integers(d: int, bits: int, block: int | None = None) -> int:
 
 def _levels(bits: int) -> int:
     return (1 << (bits - 1)) - 1
-
-
-def _masked(whole: NDArray[np.int8], bits: int) -> Bytes:
-    """Two's complement in so many bits."""
-    return whole.view(np.uint8) & np.uint8((1 << bits) - 1)

@@ -71,32 +71,32 @@ class Eden(Codec):
         return np.concatenate([-upper[::-1], upper])
 
     def pack(self, x: Tensor, rng: np.random.Generator) -> Tensor:
-        points = self.points
+        values, points = x.numpy(), self.points
         borders = (points[1:] + points[:-1]) / 2
-        scales, codes = [], []
-        values = _padded(x.numpy().astype(np.float64))
+        scales, codes = [], np.empty(sum(_sizes(len(values))), dtype=np.uint8)
         with np.errstate(invalid="ignore", over="ignore"):
-            for block in _blocks(values * _signs(rng, len(values))):
-                y = hadamard(block)
+            for block in _blocks(len(values)):
+                y = np.zeros(block.stop - block.start)
+                y[: len(values[block])] = values[block]
+                y = hadamard(y * _signs(rng, len(y)))
                 square = _total(y * y)
                 length = math.sqrt(square / len(y))
                 # side "right": 0 goes to the positive point, as sign(0) = +1 does
-                code = np.searchsorted(borders, y / length if 0 < length < math.inf else 0 * y, side="right")
-                scales.append(square / _total(points[code] * y) if square else 0.0)
-                codes.append(code.astype(np.uint8))
+                codes[block] = np.searchsorted(borders, y / length if 0 < length < math.inf else 0 * y, side="right")
+                scales.append(square / _total(points[codes[block]] * y) if square else 0.0)
             sent = scale_bytes(np.array(scales).astype(np.float32))
-        return torch.from_numpy(
-            np.concatenate([sent, packed(np.concatenate([*codes, np.empty(0, np.uint8)]), self.bits)])
-        )
+        return torch.from_numpy(np.concatenate([sent, packed(len(codes), self.bits, lambda part: codes[part])]))
 
     def unpack(self, payload: Tensor, d: int, rng: np.random.Generator) -> Tensor:
-        raw, sizes = payload.numpy(), _sizes(d)
-        scales, filled = read_scales(raw, len(sizes)).astype(np.float64), sum(sizes)
-        points = self.points[unpacked(raw[4 * len(sizes) :], self.bits, filled)]
-        turned = [scale * hadamard(block) for scale, block in zip(scales, _blocks(points), strict=True)]
-        values = np.concatenate([*turned, np.empty(0)]) * _signs(rng, filled)
+        raw, sizes, points = payload.numpy(), _sizes(d), self.points
+        scales, codes = read_scales(raw, len(sizes)), np.empty(sum(sizes), dtype=np.uint8)
+        for part, found in unpacked(raw[4 * len(sizes) :], self.bits, len(codes)):
+            codes[part] = found
+        result = np.empty(len(codes), dtype=np.float32)
         with np.errstate(over="ignore"):  # the server refuses what is not finite
-            return torch.from_numpy(values[:d].astype(np.float32))
+            for scale, block in zip(scales.astype(np.float64), _blocks(d), strict=True):
+                result[block] = scale * hadamard(points[codes[block]]) * _signs(rng, block.stop - block.start)
+        return torch.from_numpy(result[:d])
 
     def length(self, d: int) -> int:
         sizes = _sizes(d)
@@ -120,12 +120,10 @@ def _sizes(d: int) -> list[int]:
     return [BLOCK] * whole + ([2 ** (rest - 1).bit_length()] if rest else [])
 
 
-def _padded(x: Doubles) -> Doubles:
-    return np.concatenate([x, np.zeros(sum(_sizes(len(x))) - len(x))])
-
-
-def _blocks(x: Doubles) -> Iterator[Doubles]:
-    return (x[start : start + BLOCK] for start in range(0, len(x), BLOCK))
+def _blocks(d: int) -> Iterator[slice]:
+    """Where each block lies among the d' numbers."""
+    sizes = _sizes(d)
+    return (slice(BLOCK * number, BLOCK * number + size) for number, size in enumerate(sizes))
 
 
 def _signs(rng: np.random.Generator, count: int) -> Doubles:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fedtrip.codecs._packing import (
     LARGEST,
+    Bytes,
     count_blocks,
     for_each,
     in_blocks,
@@ -57,21 +58,26 @@ class Qsgd(Codec):
         norms = np.sqrt(row_dots(rows, rows).numpy())
         # a norm that float32 does not hold: any number from max|x| serves as well, and this is the largest
         norms = np.where(np.isfinite(norms), np.minimum(norms, LARGEST), norms).astype(np.float32)
-        each = for_each(norms.astype(np.float64), len(values), self.bucket)
-        usable = np.isfinite(each) & (each > 0)
-        with np.errstate(invalid="ignore"):
-            share = s * np.abs(values.astype(np.float64)) / np.where(usable, each, 1.0)
-            level = np.where(usable, np.minimum(np.floor(share + uniforms(rng, len(values))), s), 0.0)
-        codes = (s + np.where(values < 0, -level, level)).astype(np.uint8)
-        return torch.from_numpy(np.concatenate([scale_bytes(norms), packed(codes, self.bits)]))
+
+        def codes(part: slice) -> Bytes:
+            each, sizes = for_each(norms.astype(np.float64), part, self.bucket), np.abs(values[part].astype(np.float64))
+            usable = np.isfinite(each) & (each > 0)
+            with np.errstate(invalid="ignore"):
+                level = np.floor(s * sizes / np.where(usable, each, 1.0) + uniforms(rng, len(sizes)))
+            level = np.where(usable, np.minimum(level, s), 0.0)
+            return (s + np.where(values[part] < 0, -level, level)).astype(np.uint8)
+
+        return torch.from_numpy(np.concatenate([scale_bytes(norms), packed(len(values), self.bits, codes)]))
 
     def unpack(self, payload: Tensor, d: int, rng: np.random.Generator) -> Tensor:
-        raw, count = payload.numpy(), count_blocks(d, self.bucket)
-        norms = for_each(read_scales(raw, count).astype(np.float64), d, self.bucket)
-        level = unpacked(raw[4 * count :], self.bits, d).astype(np.float64) - self.levels
-        if len(level) and level.max() > self.levels:
-            raise ValueError(f"a level is {int(level.max())}; accepted: −{self.levels} to {self.levels}")
-        return torch.from_numpy((norms * level / self.levels).astype(np.float32))
+        raw, count, s = payload.numpy(), count_blocks(d, self.bucket), self.levels
+        norms, result = read_scales(raw, count).astype(np.float64), np.empty(d, dtype=np.float32)
+        for part, codes in unpacked(raw[4 * count :], self.bits, d):
+            level = codes.astype(np.float64) - s
+            if level.max() > s:
+                raise ValueError(f"a level is {int(level.max())}; accepted: −{s} to {s}")
+            result[part] = for_each(norms, part, self.bucket) * level / s
+        return torch.from_numpy(result)
 
     def length(self, d: int) -> int:
         return packed_length(self.bits, d) + 4 * count_blocks(d, self.bucket)

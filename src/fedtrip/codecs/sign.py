@@ -32,13 +32,16 @@ class Sign(Codec):
         return self.feedback
 
     def pack(self, x: Tensor, rng: np.random.Generator) -> Tensor:
-        scale = np.array([total(x.abs()) / max(x.numel(), 1)]).astype(np.float32)
-        return torch.from_numpy(np.concatenate([scale_bytes(scale), packed((x.numpy() >= 0).astype(np.uint8), 1)]))
+        values, scale = x.numpy(), np.array([total(x.abs()) / max(x.numel(), 1)]).astype(np.float32)
+        signs = packed(len(values), 1, lambda part: (values[part] >= 0).astype(np.uint8))
+        return torch.from_numpy(np.concatenate([scale_bytes(scale), signs]))
 
     def unpack(self, payload: Tensor, d: int, rng: np.random.Generator) -> Tensor:
-        raw = payload.numpy()
+        raw, result = payload.numpy(), np.empty(d, dtype=np.float32)
         scale = read_scales(raw, 1)
-        return torch.from_numpy(np.where(unpacked(raw[4:], 1, d) == 1, scale, -scale))
+        for part, signs in unpacked(raw[4:], 1, d):
+            result[part] = np.where(signs == 1, scale, -scale)
+        return torch.from_numpy(result)
 
     def length(self, d: int) -> int:
         return packed_length(1, d) + 4
