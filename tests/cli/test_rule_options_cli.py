@@ -65,12 +65,12 @@ def test_compare_sweeps_options_of_rules(fedtrip, here):
 @pytest.mark.parametrize("field", sorted(set(FAMILIES) - {"method"}))
 @pytest.mark.parametrize("command", ["run", "compare"])
 def test_a_wrong_name_is_one_line_with_a_suggestion(fedtrip, here, listing, command, field):
-    known = FAMILIES[field].names()[-1]
+    known, form = FAMILIES[field].names()[-1], FAMILIES[field].forms()[-1]
     before = listing(here)
     for given in ((f"--{field.replace('_', '-')}", f"{known}x"), ("--set", f"{field}={known}x")):
         ended = fedtrip(command, *SMALL, *given)
         assert ended.code == 2
-        assert f"{field} '{known}x' is unknown; did you mean '{known}'?" in ended.err
+        assert f"{field} '{known}x' is unknown; did you mean '{form}'?" in ended.err
         assert len(ended.err.splitlines()) == 1
     assert listing(here) == before
 

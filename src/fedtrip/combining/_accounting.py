@@ -7,7 +7,7 @@ Mironov, Talwar and Zhang, 2019) with dp-accounting, an extra: `pip install 'fed
 from __future__ import annotations
 
 import functools
-import math
+from decimal import ROUND_CEILING, Context
 from importlib.util import find_spec
 
 from fedtrip.errors import UserError
@@ -53,8 +53,7 @@ def noise_for(epsilon: float, delta: float, rate: float, rounds: int) -> float:
     while high - low > 10 ** -(DIGITS + 1) * high:
         middle = (low + high) / 2
         low, high = (low, middle) if fits(middle) else (middle, high)
-    unit = 10.0 ** (math.floor(math.log10(high)) - DIGITS + 1)
-    return round(math.ceil(high / unit) * unit, 12)
+    return float(Context(prec=DIGITS, rounding=ROUND_CEILING).create_decimal_from_float(high))
 
 
 @functools.lru_cache(maxsize=512)
