@@ -48,7 +48,7 @@ DATA = "accepted: a DataSet, x_train, y_train, x_test and y_test, or a pair of t
         (lambda: fedtrip.run(model="cnn"), MODEL),
         (lambda: fedtrip.run(data="mnist"), f"data is 'mnist'; {DATA}; a name goes into Experiment(dataset=...)"),
         (lambda: fedtrip.run(data=5), f"data is 5; {DATA}"),
-        (lambda: fedtrip.run(engine="flwr"), "engine is 'flwr'; accepted: local, flower-simulation"),
+        (lambda: fedtrip.run(engine="flwr"), "engine 'flwr' is unknown; did you mean 'flower-simulation'?"),
         (lambda: fedtrip.run(on_round=3), "on_round is 3; accepted: a function or None"),
         (lambda: fedtrip.run(round_timeout="1"), "round_timeout is '1'; accepted: a number or None"),
         (lambda: fedtrip.run(progress="yes"), "progress is 'yes'; accepted: True or False"),

@@ -50,7 +50,7 @@ def test_why_there_is_no_native_library_is_shown(fedtrip, monkeypatch, tmp_path)
 
 @pytest.mark.usefixtures("here", "fresh_library")
 def test_a_run_without_the_library_says_so_once(fedtrip, monkeypatch):
-    from fedtrip.cli import progress
+    from fedtrip.api import progress
 
     monkeypatch.setenv("FEDTRIP_NATIVE_LIBRARY", "none.so")
     monkeypatch.delenv("FEDTRIP_NATIVE", raising=False)

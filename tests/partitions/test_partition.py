@@ -290,8 +290,8 @@ def test_well_written_specs_pass(spec):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("dirichet:0.5", "partition 'dirichet' is unknown; did you mean 'dirichlet'"),
-        ("dirichet", "partition 'dirichet' is unknown; did you mean 'dirichlet'"),
+        ("dirichet:0.5", "partition 'dirichet' is unknown; did you mean 'dirichlet:ALPHA'"),
+        ("dirichet", "partition 'dirichet' is unknown; did you mean 'dirichlet:ALPHA'"),
         ("", "partition '' is unknown; accepted: bins:BINS, dirichlet:ALPHA, dirichlet-classes:ALPHA, feature:SHIFT"),
         ("dirichlet", "partition 'dirichlet' needs the option 'alpha'"),
         ("dirichlet:", "option 'alpha' is ''"),

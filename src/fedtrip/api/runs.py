@@ -36,7 +36,7 @@ MODEL_GIVEN = "a torch module, or a function that makes one; a built-in one is n
 
 
 @checked_arguments(
-    fields=lambda: Experiment.model_fields, leave=("data",), experiment=EXPERIMENT_GIVEN, model=MODEL_GIVEN
+    fields=lambda: Experiment.model_fields, leave=("data", "engine"), experiment=EXPERIMENT_GIVEN, model=MODEL_GIVEN
 )
 def run(
     experiment: Experiment | None = None,
