@@ -177,8 +177,8 @@ What the [rules of combining](rules.md#combine) withstand, and what they cost. {
 round, FedAvg; two of the ten attack, the same two for every rule. Attacks ({attacks}) are
 [explained here](rules.md#attack). Rules know how many attack: f = 2 of Krum, a fifth trimmed at each end. c of the
 clipping rules is 0.25, about the length of an honest upload in the first rounds on digits where data are alike: it was
-read off seed 0, one of the ten, and no other was tried, so that these two rules are not tuned. The strengths of the attacks
-were fixed before; five times the opposite was taken because it turns the mean of ten clients round.
+read off seed 0, one of the ten, and no other was tried, so that these two rules are not tuned. The strengths of the
+attacks were fixed before; five times the opposite was taken because it turns the mean of ten clients round.
 `python -m tools.robustness_page` measures it again and writes this page from
 [what is stored](evidence/robustness/digits-iid.json).
 
